@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,16 @@ from typing import Any
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
-from kdissect.errors import ExitCode, UsageError, UserError
+from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.files import write_atomically
 from kdissect.replay.addresses import is_loopback
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
-from kdissect.replay.engine.run import Replay
+from kdissect.replay.engine.preflight import check_output, check_target
+from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
-from kdissect.replay.results.run_files import read_run, save_pass, save_passes
+from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
@@ -49,6 +50,7 @@ from kdissect.text import escape
 
 Conditions = Sequence[Condition[Mapping[str, Any]]]
 
+PROGRESS_S = 2.0  # between two reports of progress
 NOT_YET = "would be created"
 DEPENDENCY_FACTOR = 1.5  # a request waits for another one for longer than that may wait for its response
 
@@ -58,7 +60,12 @@ def replay(chosen: argparse.Namespace) -> int:
     fail_on = conditions(getattr(chosen, "fail_on", ()), COMPARISON_VOCABULARY)
     if chosen.replay == "compare":
         return _compare(chosen, fail_on)
-    with closing(Replay(settings_of(chosen), chosen.paths, chosen.port, chosen.keylog)) as prepared:
+    settings, notice = settings_of(chosen), silent if chosen.quiet else _say
+    if chosen.replay == "run" and chosen.execute:
+        check_output(_run_folder(chosen, settings), chosen.paths)
+    check_target(settings)
+    progress = LoadProgress(notice)
+    with closing(Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress)) as prepared:
         prepared.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, prepared)
@@ -66,6 +73,19 @@ def replay(chosen: argparse.Namespace) -> int:
         if chosen.replay == "run" and chosen.execute:
             return _run(chosen, prepared, plan, fail_on)
         return _plan(chosen, plan)
+
+
+class LoadProgress:
+    """Reports how many requests are loaded, now and then."""
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice, self._next_s = notice, time.monotonic() + PROGRESS_S
+
+    def __call__(self, requests: int) -> None:
+        """Report the number of requests, unless that was done a moment ago."""
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + PROGRESS_S
+            self._notice(f"loading: {requests:,} requests")
 
 
 def _plan(chosen: argparse.Namespace, plan: dict[str, Any]) -> ExitCode:
@@ -79,16 +99,35 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
     """Send the traffic, write the files of every pass, and report on each."""
     if not plan["accounting"]["sent"]:
         raise UserError("no request of this capture can be sent; kdissect replay plan lists the reasons")
-    folder = Path(chosen.out or f"replay-{prepared.settings.run}")
-    if folder.exists():
-        raise UsageError(f"{folder} already exists; files of a run are never overwritten")
+    folder = _run_folder(chosen, prepared.settings)
     notice = silent if chosen.quiet else _say
-    prepared.play(notice, partial(save_pass, prepared, folder, plan))
+    prepared.play(notice, partial(save_pass, prepared, folder, plan), folder)
     code = ExitCode.DONE
-    for place in save_passes(prepared, folder, plan):
+    for number, played in enumerate(prepared.passes):
+        try:
+            place = save_pass(prepared, folder, plan, number, played)
+        except (OSError, OutputError) as error:
+            code = max(code, _report_unsaved(chosen, prepared, plan, played, fail_on))
+            raise OutputError(f"the files of the run could not be written: {error}") from None
         notice(f"wrote {place}")
         code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
     return code
+
+
+def _report_unsaved(
+    chosen: argparse.Namespace,
+    prepared: Replay,
+    plan: dict[str, Any],
+    played: PlayedPass,
+    fail_on: Conditions,
+) -> ExitCode:
+    """Report on a pass whose files cannot be written."""
+    pairs = map(json.loads, pair_lines(prepared, played))
+    return _report(chosen, compare(run_summary(prepared, played, plan), pairs), fail_on)
+
+
+def _run_folder(chosen: argparse.Namespace, settings: ReplaySettings) -> Path:
+    return Path(chosen.out or f"replay-{settings.run}")
 
 
 def _compare(chosen: argparse.Namespace, fail_on: Conditions) -> ExitCode:

@@ -11,7 +11,7 @@ A request without a response holds up all that began after it, until its connect
 capture ends. What waits is kept on disk beyond a limit (see `external_sort`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from kdissect.exchanges.prescan import PrescanResult, new_processor, scan_pieces
 from kdissect.exchanges.watermark import earliest_unfinished
 from kdissect.jit.rows import Records, array_of, rows_of
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, TLS, TLS_PASSED, ExchangeRow
 from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.text import format_address, format_ip
@@ -120,6 +120,12 @@ class ExchangeReader:
     def has_beginning(self, connection: int) -> bool:
         """Return whether the capture has the beginning of a connection."""
         return bool(array_of(self._processor.state.connections)["handshake"][connection])
+
+    def unread_tls(self, read: Container[int]) -> int:
+        """Return how many connections speak TLS and gave no exchange; `read` are those that did."""
+        protocols = array_of(self._processor.state.connections)["protocol"]
+        rows = np.isin(protocols[: len(self._processor.endpoints)], (TLS, TLS_PASSED)).nonzero()[0].tolist()
+        return sum(self._processor.identities[row] not in read for row in rows)
 
     def mechanism(self, connection: int) -> str | None:
         """Return the SASL mechanism of a connection with raw tokens; None if the capture does not tell."""

@@ -55,4 +55,4 @@ def read_partition(
 ) -> FetchedPartition:
     known, position = positions.partition(partition), ReadPosition(offset)
     fields = {"partition": partition[1], "fetch_offset": offset, "partition_max_bytes": 9}
-    return FetchedPartition(partition, node, partition, offset, fields, position, known, known.turn)
+    return FetchedPartition(partition, node, partition, offset, 9, fields, position, known, known.turn)

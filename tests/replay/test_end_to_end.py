@@ -405,9 +405,11 @@ def test_a_replayer_that_is_killed_leaves_what_it_knew(
     report = compare(summary, found)
     assert report["verdict"] == "invalid"
     assert "incomplete: the replayer was killed" in report["because"]
-    assert report["accounting"]["captured"] == len(found) == summary["plan"]["capture"]["requests"]
+    counted = sum(pair.get("requests", 1) for pair in found)
+    assert report["accounting"]["captured"] == counted == summary["plan"]["capture"]["requests"]
     assert 0 < report["accounting"]["sent_as"]["answered"] < 1177
-    assert any(pair["answers"] and pair["answers"][0]["digest"] for pair in found if pair["api"] == "Produce")
+    produced = [pair for pair in found if pair["api"] == "Produce" and pair.get("answers")]
+    assert any(pair["answers"][0]["digest"] for pair in produced)
     there = len(everything(target, name, ["orders"]))
     time.sleep(1)
     assert len(everything(target, name, ["orders"])) == there  # nobody goes on

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from kdissect.files import is_full
 from kdissect.replay.engine.crash_recovery import CrashJournal
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.pass_results import PassOutcome
@@ -27,6 +29,7 @@ from kdissect.replay.rewrite.batch_rewrite import modern, rewritten
 from kdissect.replay.settings import ReplaySettings
 
 COLLECT = (20_000, 20, 1 << 30)  # objects made, young collections, older ones: as for `gc.set_threshold`
+LOOK_NS = 1_000_000_000
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000")  # of magic 0, empty
 
 
@@ -41,6 +44,7 @@ class WorkerSetup:
     spool: Spool  # keeps its responses
     stop_signal: StopSignal
     journal: CrashJournal | None = None
+    out: Path | None = None  # where the files of the run will be written
 
 
 class PassWorker:
@@ -88,7 +92,7 @@ class PassWorker:
             drive(
                 self._pool,
                 self._transport,
-                _TimedPlayer(self._player, self._setup.journal, start_ns, start_wall_ns),
+                _TimedPlayer(self._player, self._setup, start_ns, start_wall_ns),
                 partial(self._player.start, start_ns),
                 lambda: self._done,
             )
@@ -99,11 +103,10 @@ class PassWorker:
 class _TimedPlayer:
     """A player as the work that the transport drives, with its journal."""
 
-    def __init__(
-        self, player: Player, journal: CrashJournal | None, start_ns: int, start_wall_ns: int
-    ) -> None:
-        self._player, self._journal = player, journal
+    def __init__(self, player: Player, setup: WorkerSetup, start_ns: int, start_wall_ns: int) -> None:
+        self._player, self._journal, self._out = player, setup.journal, setup.out
         self._started = start_ns, start_wall_ns
+        self._look_ns = start_ns  # when to see whether there is room for the output
 
     @property
     def next_ns(self) -> int | None:
@@ -113,6 +116,11 @@ class _TimedPlayer:
         self._player.wake()
         if self._journal is not None and self._player.pool.now_ns >= self._journal.due_ns:
             self._journal.write(self._player, *self._started)
+        now_ns = self._player.pool.now_ns
+        if self._out is not None and now_ns >= self._look_ns:
+            self._look_ns = now_ns + LOOK_NS
+            if is_full(self._out.parent):
+                self._player.stop(f"nothing more can be written to {self._out.parent}")
 
     def interrupt(self) -> None:
         self._player.stop("interrupted")

@@ -6,19 +6,21 @@ made. The parts do not know each other; they are put together here, once for pla
 """
 
 import gc
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from pathlib import Path
 
 from kdissect.files import ScratchDirectory
-from kdissect.replay.disposition import SkipRequest
-from kdissect.replay.effects import CONTROL, Coroutine, T
+from kdissect.replay.effects import Coroutine, T
 from kdissect.replay.engine.crash_recovery import CrashJournal, crash_guard, recovered_pass
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, collect_little, warm_up
 from kdissect.replay.engine.sharding import shard_requests, worker_settings
+from kdissect.replay.engine.standalone import run_standalone
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import run_workers
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
@@ -26,10 +28,9 @@ from kdissect.replay.load.analysis import load
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
-from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.resolver import is_own, resolve_all
-from kdissect.replay.net.transport import NoTimedWork, TcpTransport, drive, nonce, now_ns, wall_ns
-from kdissect.replay.safety import AbortRun, Admission, captured_hosts
+from kdissect.replay.net.transport import now_ns, wall_ns
+from kdissect.replay.safety import Admission, captured_hosts
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.discover import TargetDescription
@@ -65,7 +66,9 @@ class Replay:
         paths: Sequence[str],
         ports: Sequence[int] = (),
         keylog: str | None = None,
+        progress: Callable[[int], None] = lambda _requests: None,
     ) -> None:
+        """Load the captures. `progress` is called with the number of requests that are loaded."""
         self.settings = settings
         self.passes: list[PlayedPass] = []
         self.spool = Spool()  # captured frames, and the responses if one process sends
@@ -80,6 +83,7 @@ class Replay:
                     keylog,
                     settings.filter,
                     settings.topic_ids,
+                    progress,
                 )
                 self.loaded: ReplayInput = load(self.capture, self.spool, settings)
         except BaseException:
@@ -109,40 +113,27 @@ class Replay:
 
         Raise AbortRun or HandshakeFailed if the target cannot be asked, or the request cannot be sent.
         """
-        transport = TcpTransport(self.settings.tls)
-        pool = ConnectionPool(self.settings, self.cluster, transport, nonce)
-        ends: list[tuple[T | None, Exception | None]] = []
-        for address in self.settings.target:
-            self.cluster.admission.admit(address)
-        drive(
-            pool,
-            transport,
-            NoTimedWork(),
-            lambda: pool.run(coroutine, CONTROL, lambda value, failure: ends.append((value, failure))),
-            lambda: bool(ends) or pool.failure is not None,
-        )
-        if pool.failure is not None:
-            raise pool.failure
-        value, failure = ends[0]
-        if isinstance(failure, SkipRequest):
-            raise AbortRun(str(failure))
-        if failure is not None:
-            raise failure
-        return cast("T", value)  # there is one, since nothing failed
+        return run_standalone(self.settings, self.cluster, coroutine)
 
-    def play(self, notice: Callable[[str], None] = lambda _text: None, save: SavePass | None = None) -> None:
+    def play(
+        self,
+        notice: Callable[[str], None] = lambda _text: None,
+        save: SavePass | None = None,
+        out: Path | None = None,
+    ) -> None:
         """Send the traffic, pass by pass.
 
-        `save` keeps what was sent of a pass in which the replayer dies or fails.
+        `save` keeps what was sent of a pass in which the replayer dies or fails. A pass ends when nothing
+        more can be written to the directory `out`.
         """
         for number in range(self.settings.loops):
             if self.settings.loops > 1:
                 notice(f"pass {number + 1} of {self.settings.loops}")
-            self.passes.append(self._play_pass(save))
+            self.passes.append(self._play_pass(save, out))
             if self.passes[-1].outcome.stopped:
                 return
 
-    def _play_pass(self, save: SavePass | None) -> PlayedPass:
+    def _play_pass(self, save: SavePass | None, out: Path | None) -> PlayedPass:
         context = self.context()
         if self.passes:  # another process may have learnt that leaders moved
             self.run_alone(context.leaders.learn_topics(sorted(self.cluster.topics)))
@@ -163,6 +154,7 @@ class Replay:
                     spool=spools[number],
                     stop_signal=stop_signal,
                     journal=journals[number] if journals else None,
+                    out=out,
                 ),
             )
             for number, items in enumerate(shards)
@@ -176,7 +168,10 @@ class Replay:
 
         warm_up()  # here and not in each process, which would finalise what is not its own
         try:
-            with crash_guard(save_rest, stop_signal) if save is not None else nullcontext():
+            with (
+                crash_guard(save_rest, stop_signal) if save is not None else nullcontext(),
+                _ended_as_by_ctrl_c(),
+            ):
                 return _send(makers, stop_signal, spools)
         except Exception as error:
             save_rest(f"the replayer failed: {type(error).__name__}: {error}")
@@ -185,6 +180,19 @@ class Replay:
             gc.unfreeze()
             for journal in journals:
                 journal.close()
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Have SIGTERM end a pass in order: what is in flight is awaited, and the report is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _send(

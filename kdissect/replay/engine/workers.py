@@ -69,7 +69,8 @@ def run_workers(
 def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) -> None:
     """Be one of the processes."""
     other_end.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gives the stop signal
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent gives the stop signal
+        signal.signal(each, signal.SIG_IGN)
     try:
         worker = maker()
         pipe.send(worker.lead_ns)

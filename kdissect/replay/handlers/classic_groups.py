@@ -6,7 +6,7 @@ Members that joined before the capture join first (see `prior_member_joins`).
 """
 
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.effects import Answer, Coroutine
+from kdissect.replay.effects import Answer, Coroutine, until
 from kdissect.replay.handlers.assignment import assignments
 from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any, member_of
 from kdissect.replay.handlers.rejoin import (
@@ -17,6 +17,7 @@ from kdissect.replay.handlers.rejoin import (
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
+from kdissect.replay.handlers.waiting import until_group_allows
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember
@@ -25,15 +26,20 @@ LEAST_JOIN = 2  # 4.0 brokers dropped older versions (KIP-896)
 
 
 def join(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Join as the live member."""
+    """Join as the live member, in the same generation as in the capture."""
+    yield from until_group_allows(context, item)
     version = context.rewriter.version(item, least=LEAST_JOIN)
     group, captured = body["group_id"], body["member_id"]
     live = context.members.live(group, captured) or LiveMember(group, "")
+    if live.rejoining is not None:  # two joins of one member at once would put it out
+        yield from until(live.rejoining)
     live.connection = item.request.connection
     lengthen_session(context, body)
     body["member_id"] = live.member_id
     response = context.captured.response(item.request)
     body = context.rewriter.rewrite(item, body, version)
+    yield from context.coordinators.node_for(item.request.key, body)
+    context.members.joining(item.request.index).open()
     answer = yield from send_to_coordinator(context, item, version, body)
     # A captured join that did not get in comes again by itself: going further would leave a member that
     # never syncs.
@@ -46,6 +52,7 @@ def join(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
 
 def sync(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Sync: get the assignment, or send it if the target made this member the leader."""
+    yield from until_group_allows(context, item)
     version = context.rewriter.version(item)
     live = yield from member_of(context, body["group_id"], body["member_id"])
     captured_generation = body["generation_id"]
@@ -61,6 +68,7 @@ def sync(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
 
 def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Heartbeat as the live member; go through a rebalance that only the target has."""
+    yield from until_group_allows(context, item)
     version = context.rewriter.version(item)
     live = yield from member_of(context, body["group_id"], body["member_id"])
     body = context.rewriter.rewrite(item, body, version)
@@ -70,6 +78,7 @@ def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine
 
 def leave(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Leave as the live members."""
+    yield from until_group_allows(context, item)
     version = context.rewriter.version(item)
     group = body["group_id"]
     captured = [each["member_id"] for each in body["members"]] if "members" in body else [body["member_id"]]

@@ -23,6 +23,7 @@ from kdissect.replay.handlers.fetch_encoding import (
 )
 from kdissect.replay.handlers.fetch_patience import (
     missing_before_fetch,
+    most_bytes,
     note_patience,
     patience_by_node,
     scaled_wait_ms,
@@ -101,10 +102,14 @@ def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestio
     if scope is None:
         raise SkipRequest(*UNTOLD)
     if question.sessionless:
-        nodes = partitions_by_node(_on_target(context, item, scope.partitions, scope.named))
-        changes = FetchChanges()
+        read = list(_on_target(context, item, scope.partitions, scope.named))
+        for each in read:
+            each.fields["partition_max_bytes"] = most_bytes(context, item, each)
+        nodes, changes = partitions_by_node(read), FetchChanges()
     else:
         nodes, changes = _read_on(context, item, scope)
+        state = context.fetches.state(item.request.connection)
+        state.limit({each.captured: most_bytes(context, item, each) for each in state.partitions()}, changes)
     if not nodes:
         if scope.partitions:
             nameless = all(topic.startswith("?") for topic, _ in scope.partitions)
@@ -177,7 +182,15 @@ def _on_target(
         }
         leader = context.cluster.leader(topic, number)
         yield FetchedPartition(
-            captured, leader, (topic, number), captured_offset, sent, position, offsets, offsets.turn
+            captured,
+            leader,
+            (topic, number),
+            captured_offset,
+            fields["partition_max_bytes"],
+            sent,
+            position,
+            offsets,
+            offsets.turn,
         )
 
 

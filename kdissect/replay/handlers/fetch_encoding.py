@@ -24,6 +24,7 @@ SESSION = struct.Struct(">ii")  # its id and epoch
 PATIENCE = struct.Struct(">ii")  # max_wait_ms and min_bytes, which follow each other in all versions
 MOST_OFFSETS = 16  # in a template: a fetch that names more is not often repeated
 MARKER = 0x6B64_6973_7365_6300  # numbers from here on stand for offsets, and can be found in a frame
+SIZE_MARKER = 0x7B64_5300  # and these for sizes
 
 
 class Patience(NamedTuple):
@@ -40,7 +41,7 @@ class FetchShape(NamedTuple):
     client_id: str | None
     max_bytes: int
     isolation_level: int
-    named: tuple[tuple[str | bytes, int, int], ...] = ()  # topic, partition, most bytes
+    named: tuple[tuple[str | bytes, int], ...] = ()  # topic, partition
     forgotten: tuple[tuple[str | bytes, int], ...] = ()  # topic, partition
 
 
@@ -50,7 +51,7 @@ class FetchTemplate(NamedTuple):
     frame: bytes
     patience: int
     session: int
-    offsets: tuple[int, ...]
+    partitions: tuple[tuple[int, int], ...]  # of its offset, and of the most bytes that it may have
 
 
 def fetch_part(
@@ -69,27 +70,23 @@ def fetch_part(
     if named or forgotten:
         shape = FetchShape(
             *shape[:-2],
-            tuple(
-                [
-                    (_topic(names, topic, version), number, fields["partition_max_bytes"])
-                    for (topic, number), fields in named.items()
-                ]
-            ),
+            tuple([(_topic(names, topic, version), number) for topic, number in named]),
             tuple([(_topic(names, topic, version), number) for topic, number in forgotten]),
         )
         template = fetch_template(shape) if len(named) <= MOST_OFFSETS else None
     session: Tree = {"min_bytes": patience.min_bytes}
     if version >= SESSIONS:
         session |= {"session_id": session_id, "session_epoch": epoch}
-    offsets = [fields["fetch_offset"] for fields in named.values()]
+    limits = [(fields["fetch_offset"], fields["partition_max_bytes"]) for fields in named.values()]
     if template is None:
-        body = _body(shape, patience, offsets) | session
+        body = _body(shape, patience, limits) | session
         return Part(FETCH, version, body, node, shape.client_id, wait_ms=patience.max_wait_ms)
     heads = [(template.patience, PATIENCE.pack(*patience))]
     if version >= SESSIONS:
         heads.append((template.session, SESSION.pack(session_id, epoch)))
-    for at, offset in zip(template.offsets, offsets, strict=True):
-        heads.append((at, offset.to_bytes(8, "big", signed=True)))
+    for (place, size_place), (offset, size) in zip(template.partitions, limits, strict=True):
+        heads.append((place, offset.to_bytes(8, "big", signed=True)))
+        heads.append((size_place, size.to_bytes(4, "big", signed=True)))
     heads.sort()  # a topic may come again behind others; in the frame its partitions stand together
     return Part(
         FETCH,
@@ -109,8 +106,11 @@ def fetch_part(
 def fetch_template(shape: FetchShape) -> FetchTemplate | None:
     """Return the encoded fetch of a shape; None if its numbers cannot be told from the rest of it."""
     offsets = [MARKER + number for number in range(len(shape.named))]
+    sizes = [SIZE_MARKER + number for number in range(len(shape.named))]
     patience, session = MARKER + 0xFE, MARKER + 0xFF
-    body = _body(shape, Patience(patience >> 32, patience & 0xFFFFFFFF), offsets)
+    body = _body(
+        shape, Patience(patience >> 32, patience & 0xFFFFFFFF), list(zip(offsets, sizes, strict=True))
+    )
     if shape.version >= SESSIONS:
         body["session_id"], body["session_epoch"] = session >> 32, session & 0xFFFFFFFF
     header = {
@@ -122,13 +122,15 @@ def fetch_template(shape: FetchShape) -> FetchTemplate | None:
     frame = encode_request(header, body)
     frame = len(frame).to_bytes(4, "big") + frame
     markers = [each.to_bytes(8, "big") for each in (patience, session, *offsets)]
+    markers += [each.to_bytes(4, "big") for each in sizes]
     if any(frame.count(each) > 1 for each in markers):
         return None
     wait, session_place, *positions = (frame.find(each) for each in markers)
-    return FetchTemplate(frame, wait, session_place, tuple(positions))
+    places = tuple(zip(positions[: len(offsets)], positions[len(offsets) :], strict=True))
+    return FetchTemplate(frame, wait, session_place, places)
 
 
-def _body(shape: FetchShape, patience: Patience, offsets: Sequence[int]) -> Tree:
+def _body(shape: FetchShape, patience: Patience, limits: Sequence[tuple[int, int]]) -> Tree:
     body: Tree = {
         **patience._asdict(),
         "max_bytes": shape.max_bytes,
@@ -140,8 +142,8 @@ def _body(shape: FetchShape, patience: Patience, offsets: Sequence[int]) -> Tree
         body["replica_id"] = -1
     name = "topic_id" if shape.version >= TOPIC_IDS_IN_FETCH else "topic"
     topics: dict[str | bytes, list[Tree]] = {}
-    for (topic, partition, most), offset in zip(shape.named, offsets, strict=True):
-        fields = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": most}
+    for (topic, partition), (offset, size) in zip(shape.named, limits, strict=True):
+        fields = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": size}
         topics.setdefault(topic, []).append(fields)
     body["topics"] = [{name: topic, "partitions": each} for topic, each in topics.items()]
     if shape.forgotten:

@@ -28,7 +28,7 @@ from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
 from kdissect.replay.load.captured_reads import PartitionRead
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.settings import Pace
-from kdissect.replay.target.fetch_sessions import PartitionsByNode, ReadPosition
+from kdissect.replay.target.fetch_sessions import FetchedPartition, PartitionsByNode, ReadPosition
 
 SHORTEST_MS = 1  # of a fetch that need not wait
 MOST_BYTES = 0x7FFFFFFF  # that a fetch can ask for
@@ -76,6 +76,26 @@ def patience_by_node(
         )
         for node, size in wanted.items()
     }
+
+
+def most_bytes(context: ReplayContext, item: ReplayItem, partition: FetchedPartition) -> int:
+    """Return how many bytes of a partition a fetch takes, so that it does not read ahead of its capture.
+
+    A leader hands out one batch all the same, if it has nothing else. A client that is behind takes what it
+    asked for.
+    """
+    offsets, offset = partition.offsets, partition.fields["fetch_offset"]
+    exact = offsets.written(partition.position.captured)
+    if exact is None or offset < exact or context.fetches.state(item.request.connection).sizes_differ:
+        return partition.most_bytes
+    read = context.loaded.reads.reads(item.request.index).get(partition.captured)
+    if read is None:
+        return 1
+    end = offsets.written(read.following)
+    done = context.order.missing_write(partition.captured, read.following) is None
+    if done and end is not None and offset >= end:
+        return 1
+    return min(read.size, partition.most_bytes)
 
 
 def _wanted_bytes(

@@ -11,6 +11,7 @@ from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
+from kdissect.replay.handlers.waiting import until_group_allows
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
@@ -20,6 +21,7 @@ NAMED_BY_CLIENT = 1  # ConsumerGroupHeartbeat from which members choose their id
 
 def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Heartbeat as the live member."""
+    yield from until_group_allows(context, item)
     key = item.request.key
     version = context.rewriter.version(item)
     group, captured = body["group_id"], body["member_id"]

@@ -13,7 +13,7 @@ from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_order_allows
+from kdissect.replay.handlers.waiting import until_group_allows, until_order_allows
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
@@ -30,6 +30,7 @@ def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
     """Commit translated offsets."""
     version = context.rewriter.version(item, least=LEAST_COMMIT)
     yield from until_committable(context, item, body)
+    yield from until_group_allows(context, item)
     offsets = translate_commits(context, item, body)
     group, member = body["group_id"], body.get("member_id", "")
     live: LiveMember | None = None

@@ -51,7 +51,7 @@ def member_if_any(context: ReplayContext, group: str, captured: str) -> Coroutin
         else:
             yield from spawn(_join_by_heartbeat(context, prior), prior.connection)
         live = context.members.live(group, captured)
-    if live is not None and not live.is_in and live.rejoining is not None:
+    if live is not None and live.rejoining is not None:
         yield from until(live.rejoining)
     return live
 

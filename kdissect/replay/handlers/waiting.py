@@ -37,6 +37,18 @@ def until_order_allows(context: ReplayContext, missing: Callable[[], int | None]
             return
 
 
+def until_group_allows(context: ReplayContext, item: ReplayItem) -> Coroutine[None]:
+    """Wait for what other members of its group had done before a request was sent in the capture."""
+    order, gates, index = context.loaded.group_order, context.gates, item.request.index
+    for each in order.ended.get(index, ()):
+        gate = gates.gate(each)
+        if gate is not None:
+            yield from until(gate)
+    for each in order.sent.get(index, ()):
+        if not gates.has_ended(each):
+            yield from until(context.members.joining(each))
+
+
 def until_transaction_allows(
     context: ReplayContext, item: ReplayItem, conflicts: Callable[[int], bool]
 ) -> Coroutine[None]:

@@ -159,6 +159,8 @@ class _Loader:
             )
             client = loaded.capture.client_host(request.connection), item.client_id
             loaded.reads.take(request, body, response or {}, client, loaded.names)
+            if self._settings.groups is Groups.FULL:
+                loaded.group_order.take(request, body, response or {})
             if item.transaction:
                 loaded.transactions.setdefault(item.transaction, []).append(request.index)
 

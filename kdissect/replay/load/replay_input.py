@@ -14,6 +14,7 @@ from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
+from kdissect.replay.load.group_order import GroupOrder
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.prior_members import PriorMember
 from kdissect.replay.load.requests import Capture, Request
@@ -57,6 +58,7 @@ class ReplayInput:
     connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
 
     reads: CapturedReads = field(default_factory=CapturedReads)
+    group_order: GroupOrder = field(default_factory=GroupOrder)
 
     # Retries: request -> partition -> the earlier attempts. Without idempotence they are known by record.
     retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)

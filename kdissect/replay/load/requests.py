@@ -7,6 +7,7 @@ a spool, so a `Request` is a handful of numbers.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
@@ -19,6 +20,7 @@ from kdissect.streams.tls.keylog import keys_for
 from kdissect.text import parse_address
 
 SPLIT_BYTES = 4 << 20
+PROGRESS_STEP = 1000  # requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def read(
     keylog: str | None = None,
     wanted: Callable[[int], ExchangeFilter] = everything,
     topic_names: Mapping[bytes, str] | None = None,
+    progress: Callable[[int], None] = lambda _requests: None,
 ) -> Capture:
     """Return all requests of some captures, in time order, each marked with the filter that excludes it.
 
@@ -100,7 +103,23 @@ def read(
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     for request in _requests(reader, selection, capture, spool):
         capture.requests.append(request)
+        if not request.index % PROGRESS_STEP:
+            progress(request.index)
+    _refuse_unread_tls(capture, reader)
     return capture
+
+
+def _refuse_unread_tls(capture: Capture, reader: ExchangeReader) -> None:
+    """Warn of connections whose TLS could not be read. Raise InputError if nothing else is in the capture."""
+    unread = reader.unread_tls(capture.clients)
+    if not unread:
+        return
+    connections = f"{unread} TLS connection{'s' if unread > 1 else ''}"
+    if not capture.requests:
+        raise InputError(
+            f"no request can be read: {connections} cannot be decrypted; --keylog FILE takes the secrets"
+        )
+    capture.warnings.append(f"{connections} cannot be decrypted (--keylog FILE takes the secrets)")
 
 
 def _requests(

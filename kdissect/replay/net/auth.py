@@ -20,6 +20,7 @@ from kdissect import __version__
 from kdissect.errors import UserError
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode, error_name
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Credentials
@@ -32,6 +33,12 @@ LEAST_ITERATIONS = 4096  # RFC 7677: with fewer a false server could guess the p
 MOST_ITERATIONS = 1_000_000  # as librdkafka; half a second of work. Kafka's brokers store at most 16,384
 MOST_SALT = 1024  # bytes
 MOST_REASON = 200  # characters of the target's own text in a sentence
+
+UNANSWERED = {
+    Disposition.TIMED_OUT: "the connection was accepted, but no response came",
+    Disposition.CLOSED: "the connection was closed",
+    Disposition.FAILED_TO_SEND: "the connection was closed",
+}
 
 Handshake = Generator[Part, Answer, int]  # returns the lifetime of the session in ms, 0 for no end
 
@@ -50,7 +57,8 @@ def shake_hands(
         {"client_software_name": "kdissect", "client_software_version": __version__},
         client_id=CLIENT_ID,
     )
-    if answer.body.get("error_code") == ErrorCode.UNSUPPORTED_VERSION:
+    refused = answer.body.get("error_code", ErrorCode.UNSUPPORTED_VERSION) == ErrorCode.UNSUPPORTED_VERSION
+    if refused and answer.frame is not None:  # also if only clients of version 0 could read the response
         answer = yield Part(ApiKey.API_VERSIONS, 0, {}, client_id=CLIENT_ID)
     if not answer.body or answer.body["error_code"]:
         raise HandshakeFailed(f"ApiVersions: {_reason(answer)}")
@@ -148,7 +156,7 @@ def _scram(credentials: Credentials, nonce: str) -> Generator[Part, Answer, Tree
 def _reason(answer: Answer) -> str:
     """Return why a request of the handshake failed."""
     if not answer.body:
-        return answer.bucket if answer.frame is None else "a response that cannot be decoded"
+        return UNANSWERED.get(answer.bucket, "a response that cannot be decoded")
     return _shortened(str(answer.body.get("error_message") or error_name(answer.body["error_code"])))
 
 

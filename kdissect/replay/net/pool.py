@@ -353,7 +353,7 @@ class ConnectionPool:
                 self._log_in_later(connection, stop.value)
             return None
         except HandshakeFailed as failure:
-            self.failure = failure
+            self.failure = HandshakeFailed(f"{format_address(*connection.address)}: {failure}")
             return self.drop(connection)
         self.counters.add_synthetic(api_name(part.key))
         connection.put(part, lambda found: self._shake(connection, found), self.now_ns)

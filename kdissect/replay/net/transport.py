@@ -23,7 +23,8 @@ from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Address, Tls
 
-CONNECT_S = 10.0
+CONNECT_S = 8.0
+STOPPING = (signal.SIGINT, signal.SIGTERM)  # what asks a run to end
 TICK_NS = 1_000_000  # timers of event loops count in ms
 
 
@@ -263,7 +264,8 @@ async def _drive(
     pump = _Pump(pool, transport, work, done)
     transport.on_event, transport.on_error = pump.happened, pump.fail
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-        loop.add_signal_handler(signal.SIGINT, work.interrupt)
+        for each in STOPPING:
+            loop.add_signal_handler(each, work.interrupt)
     pool.wake(now_ns())
     start()
     try:
@@ -274,7 +276,8 @@ async def _drive(
         pool.leave_all()
         pump.stop()
         await asyncio.sleep(0)
-        loop.remove_signal_handler(signal.SIGINT)
+        for each in STOPPING:
+            loop.remove_signal_handler(each)
 
 
 class _Pump:

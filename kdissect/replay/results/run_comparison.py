@@ -77,13 +77,18 @@ class _Totals:
     timeline: RunTimeline = field(default_factory=RunTimeline)
     latencies: RunLatencies = field(default_factory=RunLatencies)
 
+    left_out: int = 0  # requests that were sent, and of which nothing else is known
+
     def add(self, pair: Pair) -> None:
-        """Add one pair."""
-        disposition = Disposition(pair["bucket"])
-        self.dispositions[disposition] += 1
-        self.apis[pair["api"]][disposition.value] += 1
+        """Add one pair, or requests that were counted together."""
+        disposition, count = Disposition(pair["bucket"]), pair.get("requests", 1)
+        self.dispositions[disposition] += count
+        self.apis[pair["api"]][disposition.value] += count
         if disposition not in SENT:
-            self.skip_reasons[disposition.value, pair["reason"]] += 1
+            self.skip_reasons[disposition.value, pair["reason"]] += count
+        if "requests" in pair:  # counted together, since the run was stopped
+            self.left_out += count if disposition in SENT else 0
+            return
         self.rewrites.update(_kind_of_rewrite(note) for note in pair["rewrites"])
         self.checks.add(pair)
         sent = pair["sent"]
@@ -123,6 +128,7 @@ def compare(run: dict[str, Any], pairs: Iterable[Pair], baseline: Latencies | No
         "lag": _lag(totals.lags_ns),
         "course": totals.timeline.steps(),
         "rewrites": dict(totals.rewrites.most_common()),
+        "left_out": totals.left_out,
         "run": {name: value for name, value in run.items() if name != "plan"},
         "capture": plan["capture"],
         "target": plan["target"],
@@ -140,7 +146,7 @@ def baseline_latencies(pairs: Iterable[Pair]) -> Latencies:
     """Return the service times of an earlier run, as the reference of a comparison."""
     latencies = RunLatencies()
     for pair in pairs:
-        if pair["sent"] is not None:
+        if pair.get("sent") is not None:
             latencies.add(pair, idle=is_idle_poll(pair))
     return latencies.replayed
 

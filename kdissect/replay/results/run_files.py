@@ -3,6 +3,9 @@
 `run.json` has the settings, the plan and the totals; `pairs.jsonl` has one line for each captured request,
 with what became of it. Each pass has its own directory.
 
+After a run that was stopped somebody waits for the report. So requests that were not sent for it are counted
+together, and after `PATIENCE_S` all others too.
+
 A directory is written whole or not at all: files are written beside it and moved into place. What may let
 someone in is never written: nothing of a handshake is replayed, bodies are redacted by role, records appear
 as sizes. Files are readable by their owner only.
@@ -10,6 +13,8 @@ as sizes. Files are readable by their owner only.
 
 import json
 import os
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -28,12 +33,14 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
 from kdissect.protocol.schema.registry import APIS, api_name
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1
+PATIENCE_S = 4.0  # until when the requests of a run that was stopped are written one by one
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
 
 
@@ -106,8 +113,16 @@ def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
     results = sorted(played.outcome.results, key=lambda result: result.index)
     showing = DescribeOptions(replay.capture.names)
+    stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
+    counted: Counter[tuple[int, str, str]] = Counter()
     for result in results:
-        yield json_line(_pair(replay, played, replay.loaded.items[result.index], result, showing))
+        item = replay.loaded.items[result.index]
+        if stopped and (result.bucket is Disposition.POLICY or time.monotonic() > until_s):
+            counted[item.request.key, result.bucket.value, result.reason] += 1
+        else:
+            yield json_line(_pair(replay, played, item, result, showing))
+    for (key, bucket, reason), count in counted.items():
+        yield json_line({"requests": count, "api": api_name(key), "bucket": bucket, "reason": reason})
 
 
 def _pair(

@@ -46,6 +46,8 @@ def _why_invalid(report: Report) -> list[str]:
         reasons += _own_delays(report["lag"])
     if report["run"].get("stopped"):
         reasons.append(f"incomplete: {report['run']['stopped']}")
+        if report["left_out"]:
+            reasons.append(f"details of {report['left_out']:,} requests were left out, to report at once")
     if wanting["requests"] > MOST_WANTING * wanting["of"]:
         reasons.append(
             f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"

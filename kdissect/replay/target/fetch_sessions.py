@@ -79,6 +79,7 @@ class FetchedPartition:
     leader: int
     target: TopicPartition  # its name on the target
     captured_offset: int  # that the client named last
+    most_bytes: int  # that it asked for
     fields: Tree  # as the target gets them
     position: ReadPosition
     offsets: PartitionOffsets
@@ -122,6 +123,10 @@ class FetchState:
             changes.gone[node] = [partition for partition in old if partition not in new]
         return changes
 
+    def partitions(self) -> Iterable[FetchedPartition]:
+        """Return all partitions that the connection reads."""
+        return self._partitions.values()
+
     def update(
         self,
         named: Mapping[TopicPartition, FetchedPartition],
@@ -144,6 +149,13 @@ class FetchState:
                 self._put(partition, partition.fields, changes)
             partitions[captured] = partition
         return changes
+
+    def limit(self, limits: Mapping[TopicPartition, int], changes: FetchChanges) -> None:
+        """Limit how many bytes of each captured partition are taken, and note what changed."""
+        for captured, size in limits.items():
+            partition = self._partitions.get(captured)
+            if partition is not None and partition.fields["partition_max_bytes"] != size:
+                self._put(partition, partition.fields | {"partition_max_bytes": size}, changes)
 
     def _move_on(
         self, named: Mapping[TopicPartition, FetchedPartition], positions: Positions, changes: FetchChanges

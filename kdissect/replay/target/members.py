@@ -76,6 +76,11 @@ class Members:
 
     def __init__(self) -> None:
         self._live: dict[MemberKey, LiveMember] = {}
+        self._joining: dict[int, Gate] = {}
+
+    def joining(self, index: int) -> Gate:
+        """Return the gate that opens when a captured join is sent, or cannot be."""
+        return self._joining.setdefault(index, Gate())
 
     def live(self, group: str, captured: str) -> LiveMember | None:
         """Return the member that stands for a captured one."""

@@ -1,0 +1,85 @@
+"""What is checked before the first byte of a capture is read: the target, the login, room for the output.
+
+Each address of `--target` is asked for its versions, logged in to, and asked for the brokers of its cluster.
+Nobody knows the captured brokers yet, so nothing else is sent. A listener that accepts connections and is
+silent is named within `PATIENCE_S`.
+"""
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from kdissect.errors import OutputError, UsageError
+from kdissect.files import is_full
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.effects import Coroutine, Part, ask_one
+from kdissect.replay.engine.standalone import run_standalone
+from kdissect.replay.load.captured_cluster import CapturedCluster
+from kdissect.replay.net.resolver import is_own
+from kdissect.replay.rewrite.versions import chosen_version
+from kdissect.replay.safety import AbortRun, Admission
+from kdissect.replay.settings import ReplaySettings
+from kdissect.replay.target.cluster import TargetCluster
+from kdissect.text import format_address, format_size
+
+PATIENCE_S = 8.0  # for each address
+FIRST_WITH_BROKERS, WITH_CLUSTER_ID = 1, 4  # versions of Metadata
+LEAST_ROOM = 16 << 20  # bytes
+
+
+def check_target(settings: ReplaySettings) -> None:
+    """Ask each address of the target. Raise AbortRun or HandshakeFailed, which name the address."""
+    patience_s = min(settings.answer_deadline_s, PATIENCE_S)
+    for address in settings.target:
+        alone = dataclasses.replace(settings, target=(address,), answer_deadline_s=patience_s)
+        cluster = TargetCluster(Admission(alone, CapturedCluster(), is_own=is_own))
+        run_standalone(alone, cluster, _ask(alone, cluster))
+
+
+def _ask(settings: ReplaySettings, cluster: TargetCluster) -> Coroutine[None]:
+    where = format_address(*settings.target[0])
+    answer = yield from ask_one(Part(ApiKey.METADATA, FIRST_WITH_BROKERS, {"topics": []}))
+    if not answer.body:
+        raise AbortRun(f"{where} does not tell the brokers of its cluster: {answer.bucket}")
+    if settings.known_target is None:
+        return
+    version = chosen_version(ApiKey.METADATA, WITH_CLUSTER_ID, cluster.versions.get(ApiKey.METADATA)) or 1
+    body = (
+        {"topics": [], "allow_auto_topic_creation": False} if version >= WITH_CLUSTER_ID else {"topics": []}
+    )
+    found = (yield from ask_one(Part(ApiKey.METADATA, version, body))).body.get("cluster_id")
+    if found is not None and found != settings.known_target:
+        raise AbortRun(f"{where}: the target's cluster id is {found}, not {settings.known_target}")
+
+
+def check_output(folder: Path, captures: Iterable[str]) -> None:
+    """Raise UsageError or OutputError unless the directory of a run can be written."""
+    if folder.exists():
+        raise UsageError(f"{folder} already exists; files of a run are never overwritten")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+    except OSError as error:
+        raise OutputError.of(folder, error) from None
+    wanted = max(sum(map(_size, captures)), LEAST_ROOM)
+    for place, what in (
+        (folder.parent, "the files of the run"),
+        (Path(tempfile.gettempdir()), "its requests"),
+    ):
+        free = shutil.disk_usage(place).free
+        if is_full(place) or free < wanted:
+            raise OutputError(
+                f"cannot write to {place}: {what} may take {format_size(wanted)}, and {format_size(free)} "
+                "are free"
+            )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # said by whoever reads it, with more sense
+        return 0

@@ -1,0 +1,86 @@
+"""`replay.engine.preflight`: what is found out before a capture is read."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import struct
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kdissect.cli.arguments import parse
+from kdissect.cli.replay import replay
+from kdissect.errors import OutputError, UsageError, UserError
+from kdissect.replay.engine.preflight import check_output, check_target
+from kdissect.replay.net.auth import HandshakeFailed
+from kdissect.replay.safety import AbortRun
+from kdissect.replay.settings import ReplaySettings
+from tests.helpers.conversations import CAPTURES
+from tests.lab.mock import MockCluster
+
+SECRETS_BLOCK = 10
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_a_listener_that_accepts_and_is_silent_is_named_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        began = time.monotonic()
+        with pytest.raises(HandshakeFailed, match=f"127.0.0.1:{port}: .*no response"):
+            check_target(ReplaySettings((("127.0.0.1", port),)))
+        assert time.monotonic() - began < 10
+
+
+def test_nothing_is_read_if_the_target_cannot_be_reached(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    missing = str(tmp_path / "missing.pcap")
+    with pytest.raises(AbortRun, match=f"127.0.0.1:{port} cannot be reached"):
+        replay(parse(["replay", "plan", missing, "--target", f"127.0.0.1:{port}"]))
+
+
+def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> None:
+    with MockCluster(1) as cluster:
+        where = (("127.0.0.1", cluster.ports[0]),)
+        check_target(ReplaySettings(where))
+        with pytest.raises(AbortRun, match="not another"):
+            check_target(ReplaySettings(where, known_target="another"))
+
+
+def test_the_directory_of_a_run_is_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_output(tmp_path / "deep" / "run", [])
+    assert not (tmp_path / "deep" / "run").exists()
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UsageError, match="already exists"):
+        check_output(tmp_path / "there", [])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        check_output(tmp_path / "file" / "run", [])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _place: Usage(9, 8, 1))
+    with pytest.raises(OutputError, match=r"may take 16\.0 MiB, and 1 B are free"):
+        check_output(tmp_path / "run", [])
+
+
+def test_missing_secrets_of_tls_are_no_empty_success(tmp_path: Path) -> None:
+    capture = tmp_path / "secret.pcapng"
+    capture.write_bytes(without_secrets((CAPTURES / "tls.pcapng").read_bytes()))
+    with MockCluster(1) as cluster, pytest.raises(UserError, match=r"TLS connections? cannot be .*--keylog"):
+        replay(parse(["replay", "plan", str(capture), "--target", cluster.bootstrap]))
+
+
+def without_secrets(data: bytes) -> bytes:
+    """Return a pcapng capture without its blocks of secrets."""
+    kept, place = b"", 0
+    while place < len(data):
+        kind, size = struct.unpack_from("=II", data, place)
+        kept += b"" if kind == SECRETS_BLOCK else data[place : place + size]
+        place += size
+    return kept
