@@ -9,7 +9,7 @@ With a grid of time, a partial also has the tables of the timeline (see `timelin
 come with exchanges.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -117,8 +117,8 @@ def to_arrow(partial: Partial) -> pa.RecordBatch:
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
     """Return the sum of the partials in batches of schema `PARTIAL`; rows may be in any order.
 
-    One table after the other is unpacked: all of them at once would take several times the memory of the
-    result.
+    One table after the other is unpacked, and a table that is limited in parts: all of them at once would
+    take several times the memory of the result.
     """
     packed: dict[str, list[pa.Buffer]] = {}
     for batch in batches:
@@ -126,11 +126,19 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows.as_buffer())
     merged = {}
     for name in sorted(packed):
-        merged[name] = _together(
-            ALL_TABLES[name], [pa.ipc.open_stream(blob).read_all() for blob in packed.pop(name)]
-        )
+        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
         pa.default_memory_pool().release_unused()
     return Partial(merged)
+
+
+def _unpacked(part: PartialTable, blobs: Sequence[pa.Buffer]) -> pa.Table:
+    """Return the sum of packed tables. Those with a limit are added up whenever they are at twice that."""
+    tables: list[pa.Table] = []
+    for blob in blobs:
+        tables.append(pa.ipc.open_stream(blob).read_all())
+        if part.most and sum(table.num_rows for table in tables) >= 2 * part.most:
+            tables = [_together(part, tables)]
+    return _together(part, tables)
 
 
 def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
@@ -139,7 +147,7 @@ def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 def _serialised(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_table(rows)
     blob: bytes = sink.getvalue().to_pybytes()
     return blob

@@ -119,7 +119,7 @@ class ConnectEngine:
         """Return the key log as tasks carry it: through the server, whose operators are trusted with it."""
         return keys
 
-    def rest(self) -> None:
+    def rest(self, needs_memory: bool = False) -> None:  # noqa: ARG002 - as that of `Engine`
         """End the session."""
         if self._session is not None:
             self._session.stop()

@@ -8,10 +8,11 @@ the order of calls.
 """
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kdissect.streams.tls.keylog import KeyLog
 
 LOCAL_HEAP = "512m"
+LAST_WORK_S = 60  # for which a JVM that records its classes is awaited
 LOCAL_MASTER = "local[*]"
 
 QUIET_SETTINGS = {
@@ -215,9 +217,13 @@ class Engine:
 
         return SparkSession(self.context())
 
-    def rest(self) -> None:
-        """End Spark when its work is done, since what follows may need the memory that it holds."""
-        self._end_spark(finished=True)
+    def rest(self, needs_memory: bool = False) -> None:
+        """End Spark when its work is done, since what follows may need the memory that it holds.
+
+        A JVM that records its classes takes seconds and 200 MB more to end. Nobody waits for it, unless what
+        follows `needs_memory` as well.
+        """
+        self._end_spark(finished=True, awaits=needs_memory)
 
     def close(self, finished: bool = False) -> None:
         """End everything.
@@ -258,7 +264,7 @@ class Engine:
             _detach_pyspark()
             self._context = None
 
-    def _end_spark(self, finished: bool) -> None:
+    def _end_spark(self, finished: bool, awaits: bool = False) -> None:
         """End Spark if it runs.
 
         A JVM that recorded its classes continues in the background until they are kept.
@@ -274,6 +280,9 @@ class Engine:
             )
             self._gateway.end()
             self._archive.keep_in_background(self._gateway.process.pid)
+            if awaits:
+                with suppress(subprocess.TimeoutExpired):
+                    self._gateway.process.wait(LAST_WORK_S)
         else:
             self._gateway.kill()
         self._gateway = None

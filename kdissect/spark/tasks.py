@@ -60,7 +60,7 @@ COUNTS_PART = "counts"
 MERGED_AT = 16  # partials that are merged at a time
 # Rows of one batch for figures. A batch costs some milliseconds of calls, whatever its size: with 1 << 13
 # exchanges a third of all time for figures.
-BATCH_ROWS = {"exchanges": 1 << 15, "partitions": 1 << 16}
+BATCH_ROWS = {"exchanges": 1 << 15, "partitions": 1 << 16, "tcp_steps": 1 << 14}
 
 
 @dataclass(frozen=True, slots=True)

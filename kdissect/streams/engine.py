@@ -122,6 +122,8 @@ class StreamEngine:
         self, segments: Int64s, connection_of: Int64s, offset_of: Int64s, take_records: TakeRecords
     ) -> Iterator[ExchangeBatch]:
         """Process segments in order; the arguments are those of `segment_loop.advance`."""
+        # One layout of the descriptors, that of `FlowProcessor.feed`: for each, compiling takes a minute.
+        segments = np.asfortranarray(segments)
         code, following = advance(self.state, segments, connection_of, offset_of, 0)
         while code != DONE:
             connection = int(connection_of[following])

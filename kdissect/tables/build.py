@@ -2,8 +2,8 @@
 
 `dissect_batches` is pure and knows nothing of Spark. In come the pieces of some connections, complete and
 ordered by split and piece. Out go batches of the tables `exchanges` and `partitions` and, at the end,
-`connections`. With them come the tables `names` (the name of a topic id) and `brokers` (the address of a
-node), from whatever messages tell them.
+`connections`, then the tables about TCP if they are wanted. With them come the tables `names` (the name of a
+topic id) and `brokers` (the address of a node), from whatever messages tell them.
 
 The partition rows of an exchange come in the same batch of tables. Rows do not depend on how the capture was
 split.
@@ -34,7 +34,7 @@ from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
-from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_rows
+from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
     listening_nodes,
@@ -69,25 +69,23 @@ def dissect_batches(
             yield from exchange_tables(batch, processor, details, splits, wanted)
     for batch in processor.close():
         yield from exchange_tables(batch, processor, details, splits, wanted)
-    yield {
-        "connections": connection_rows(processor, details),
-        "names": KNOWN_NAMES,
-        **tcp_tables(processor, splits, wanted),
-    }
+    yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
+    yield from tcp_tables(processor, splits, wanted)
 
 
 def tcp_tables(
     processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str]
-) -> dict[str, pa.RecordBatch]:
-    """Return the tables about TCP that are wanted, of what is finished by now."""
+) -> Iterator[dict[str, pa.RecordBatch]]:
+    """Yield the tables about TCP that are wanted, of what is finished by now, in parts."""
     if not {"tcp_steps", "tcp_spans"} & set(wanted):
-        return {}
+        return
     client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
     ends = end_rows(processor, np.arange(len(client)))
-    return {
-        "tcp_steps": tcp_step_rows(processor.tcp, ends, client),
-        "tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits),
-    }
+    if "tcp_spans" in wanted:
+        yield {"tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits)}
+    if "tcp_steps" in wanted:
+        for rows in tcp_step_batches(processor.tcp, ends, client):
+            yield {"tcp_steps": rows}
 
 
 def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -108,11 +108,8 @@ class Dissection:
         for batch in self._processor.end(rows):
             yield from exchange_tables(batch, self._processor, self._details, self._splits, self._wanted)
         ended = connection_rows(self._processor, self._details).take(pa.array(rows))
-        yield {
-            "connections": ended,
-            "names": KNOWN_NAMES,
-            **tcp_tables(self._processor, self._splits, self._wanted),
-        }
+        yield {"connections": ended, "names": KNOWN_NAMES}
+        yield from tcp_tables(self._processor, self._splits, self._wanted)
         self._processor.tcp.drain()
 
     def carried(self, ended: Int64s) -> Value:

@@ -136,12 +136,13 @@ def current_api_keys(api_keys: Int64s, is_kafka07: Mask) -> Int64s:
 class BatchFilter:
     """A filter applied to the batches of some connections.
 
-    Batches come in the order of `tables.build`: exchanges, then connections.
+    Batches come in the order of `tables.build`: exchanges, then connections, then the tables about TCP.
     """
 
     def __init__(self, wanted: Filter, names: CaptureNames = NO_NAMES) -> None:
         self._wanted, self._names = wanted, names
         self._connections: set[int] = set()  # with a selected exchange
+        self._selected = pa.array([], pa.int64())  # connections whose rows are kept
 
     def select(self, tables: TableBatches) -> TableBatches:
         """Return the tables with the selected rows; the tables of names and addresses stay as they are."""
@@ -159,14 +160,15 @@ class BatchFilter:
         if "connections" in tables:
             connections = tables["connections"]
             kept["connections"] = connections.filter(pa.array(self._select_connections(connections)))
-            for name, last in TCP_TABLES.items():
-                if name in tables:
-                    kept[name] = self._select_tcp(tables[name], last, kept["connections"]["connection"])
+            self._selected = kept["connections"]["connection"]
+        for name, last in TCP_TABLES.items():
+            if name in tables:
+                kept[name] = self._select_tcp(tables[name], last)
         return kept
 
-    def _select_tcp(self, rows: pa.RecordBatch, last: str, connections: pa.Array) -> pa.RecordBatch:
+    def _select_tcp(self, rows: pa.RecordBatch, last: str) -> pa.RecordBatch:
         """Return the rows about TCP of selected connections in the window of time."""
-        selected = np.isin(rows["connection"].to_numpy(), connections.to_numpy())
+        selected = np.isin(rows["connection"].to_numpy(), self._selected.to_numpy())
         selected &= _window_mask(rows["begin_ns"], rows[last].fill_null(0), self._wanted)
         return rows.filter(pa.array(selected))
 

@@ -1,21 +1,24 @@
 """Rows about TCP: the tables TCP_STEPS and TCP_SPANS, and columns of the table `connections`.
 
 In come what the tracker of pass two kept and which side of each connection is the client. That may be
-learnt late, so rows are made at the end only.
+learnt late, so rows are made at the end only. A row of TCP_STEPS takes several times the memory of what it is
+made of, so these are made in parts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
+from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import PACKET_BITS, Int64s
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
 from kdissect.streams.tcp.tracker_state import OUTCOME_NAMES, SPAN_NAMES
 from kdissect.tables.arrow_columns import int_column, name_column
 from kdissect.tables.schemas import CONNECTIONS, TCP_SPANS, TCP_STEPS
 
+STEPS_OF_BATCH = 1 << 14
 PAIR = ("connection", "client_host", "server_host", "server_port")
 COUNT_OF = {
     "ack_min_ns": "ack_count",
@@ -52,14 +55,20 @@ def tcp_connection_columns(tracker: TcpTracker, client: Int64s) -> Mapping[str, 
     return {name: column.cast(CONNECTIONS.field(name).type) for name, column in columns.items()}
 
 
-def tcp_step_rows(tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s) -> pa.RecordBatch:
-    """Return a row for each direction of a connection and step of time (TCP_STEPS).
+def tcp_step_batches(
+    tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each direction of a connection and step of time (TCP_STEPS); the tracker forgets them.
 
     `connections` are the rows of that table, and `client` says which side is the client of each.
     """
-    steps = tracker.steps()
+    for steps in tracker.release_steps(STEPS_OF_BATCH):
+        yield _step_rows(steps, tracker.step_ns, connections, client)
+
+
+def _step_rows(steps: Records, step_ns: int, connections: pa.RecordBatch, client: Int64s) -> pa.RecordBatch:
     columns = _directions(steps["direction"], connections, client)
-    columns["begin_ns"] = pa.array(steps["step"] * tracker.step_ns)
+    columns["begin_ns"] = pa.array(steps["step"] * step_ns)
     for name in TCP_STEPS.names:
         if name not in columns:
             known = steps[COUNT_OF[name]] > 0 if name in COUNT_OF else np.ones(len(steps), np.bool_)

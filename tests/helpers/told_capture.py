@@ -13,17 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scapy.layers.inet import IP, TCP
-from scapy.layers.l2 import Ether
-from scapy.utils import EDecimal, PcapWriter
-
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.protocol.records.batch_summary import SMALLEST_RECORD
 from kdissect.protocol.records.batches import HEADER, HEADER_BYTES, PREFIX_BYTES, BatchHeader
+from tests.helpers.crafted_packets import ACK, FIN, PUSH, RST, SYN, Packet, ethernet, pcap, tcp
 from tests.helpers.segment_wire import frame
 
 T0_MS = 1_750_000_000_000
 FIRST_PORT = 40_000
+FLAGS = {"F": FIN, "S": SYN, "R": RST, "P": PUSH, "A": ACK}
 
 
 def batch(base_offset: int, count: int = 1, at_ms: float = 0) -> bytes:
@@ -118,20 +116,29 @@ class Story:
     def write(self, path: Path) -> str:
         """Write the packets; return the path as text."""
         packets = [(at_ms, packet) for line in self.lines for at_ms, packet in _packets(line)]
-        with PcapWriter(str(path)) as out:
-            for at_ms, packet in sorted(packets, key=lambda one: one[0]):
-                packet.time = EDecimal(round((T0_MS + at_ms) * 1000)) / 1_000_000
-                out.write(packet)
+        ordered = sorted(packets, key=lambda one: one[0])
+        path.write_bytes(pcap(_recorded(at_ms, packet) for at_ms, packet in ordered))
         return str(path)
 
 
-def _packets(line: Line) -> list[tuple[float, Any]]:
+def _recorded(at_ms: float, packet: bytes) -> Packet:
+    return *divmod(round((T0_MS + at_ms) * 1000), 1_000_000), packet
+
+
+def _packets(line: Line) -> list[tuple[float, bytes]]:
     following = {True: 1000, False: 500}
     packets = []
     for at_ms, from_client, flags, payload in sorted(line.sent, key=lambda one: one[0]):
         ends = (line.client, line.server) if from_client else (line.server, line.client)
-        tcp = TCP(sport=ends[0][1], dport=ends[1][1], seq=following[from_client], flags=flags)
-        tcp.ack = following[not from_client] if "A" in flags else 0
-        packets.append((at_ms, Ether() / IP(src=ends[0][0], dst=ends[1][0]) / tcp / payload))
+        segment = tcp(
+            ends[0][0],
+            ends[1][0],
+            (ends[0][1], ends[1][1]),
+            payload,
+            seq=following[from_client],
+            ack=following[not from_client] if "A" in flags else 0,
+            flags=sum(FLAGS[flag] for flag in flags),
+        )
+        packets.append((at_ms, ethernet(segment)))
         following[from_client] += len(payload) + ("S" in flags) + ("F" in flags)
     return packets

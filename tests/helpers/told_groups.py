@@ -3,6 +3,7 @@
 The functions add ordinary requests to a `Line` of `told_capture`; what goes wrong is left to the test.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,11 @@ def analyzed(story: Story, tmp_path: Path) -> Summary:
     return build_report(partial, capture_facts(seen, Counts(packets=seen.packets)))
 
 
-def causes(story: Story, tmp_path: Path) -> list[str]:
-    """Return the names of the causes of a story, the first one first."""
+def causes_of(tell: Callable[[Story], Any], tmp_path: Path) -> list[str]:
+    """Return the names of the causes of a story before a healthy background, the first one first."""
+    story = Story()
+    background(story)
+    tell(story)
     return [incident.cause for incident in analyzed(story, tmp_path).incidents]
 
 

@@ -1,11 +1,15 @@
 """Partials do not depend on how rows were dealt out: any batches, any order, through Arrow and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdissect.report import partials
+from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
@@ -47,6 +51,27 @@ def test_through_arrow_and_back():
     assert all(batch.schema == PARTIAL for batch in batches)
     shuffled = pa.Table.from_batches(batches).take([*range(5, sum(b.num_rows for b in batches)), *range(5)])
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
+
+
+def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):
+    """Many tasks with as many rows as they may have would otherwise take many times the memory."""
+    most, rows_of_task = 10, 8
+    monkeypatch.setattr(partials, "ALL_TABLES", {STANDSTILLS.name: replace(STANDSTILLS, most=most)})
+    sizes = []
+    limit = partials.limit_rows
+    monkeypatch.setattr(
+        partials, "limit_rows", lambda part, table: sizes.append(len(table)) or limit(part, table)
+    )
+    rows = [{"begin_ns": number, "spans": 1} for number in range(9 * rows_of_task)]
+    parts = [
+        Partial({STANDSTILLS.name: pa.Table.from_pylist(rows[at : at + rows_of_task], STANDSTILLS.schema)})
+        for at in range(0, len(rows), rows_of_task)
+    ]
+    merged = from_arrow(map(to_arrow, parts)).table(STANDSTILLS)
+    assert sum(merged["spans"].to_pylist()) == len(rows)
+    assert merged.num_rows <= most
+    assert len(sizes) > 1
+    assert max(sizes) < 2 * most + rows_of_task
 
 
 def test_record_batches_are_as_good_as_tables():

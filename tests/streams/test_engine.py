@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from kdissect.capture.segment_index import SEGMENT_COLUMNS, TIME
+from kdissect.streams import engine
 from kdissect.streams.engine import FLUSH_AT
+from kdissect.streams.flow_state import State
+from kdissect.streams.segment_loop import advance
 from tests.helpers.followed import brief, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
@@ -25,6 +32,26 @@ def test_segments_of_thousands_of_frames_lose_none(tmp_path: Path) -> None:
     direction = processor.state.directions[0]
     assert direction.payload_bytes == sum(len(request(3, 1, number)) for number in range(MANY))
     assert direction.retransmitted == 0
+
+
+def test_the_loop_gets_descriptors_of_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the largest kernel: another layout, of what TLS protected, would have it compiled once more."""
+    layouts = set()
+
+    def advance_and_note(state: State, segments: np.ndarray, *others: object) -> tuple[int, int]:
+        layouts.add((segments.flags.f_contiguous, segments.flags.c_contiguous))
+        return advance(state, segments, *others)
+
+    monkeypatch.setattr(engine, "advance", advance_and_note)
+    wire = Wire(tmp_path / "payload").open()
+    wire.send(CLIENT, request(3, 1, 1))
+    wire.send(SERVER, response(1))
+    found, processor = follow(wire.close())
+    assert brief(found) == [("answered", 1)]
+    columns = np.zeros((SEGMENT_COLUMNS, 2), np.int64)
+    columns[TIME] = 10**9
+    list(processor.feed_plain(columns, np.zeros(2, np.int64), b""))
+    assert layouts == {(True, False)}
 
 
 def test_batches_are_flushed_when_the_table_is_full(tmp_path: Path) -> None:

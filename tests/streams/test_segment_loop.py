@@ -24,7 +24,7 @@ COUNT = 400  # requests: more than may wait at first
 def table(sequences: list[int], sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """A SYN with sequence number 0, then segments; and where their payload lies in the arena."""
     count = len(sizes) + 1
-    segments = np.zeros((SEGMENT_COLUMNS, count), np.int64)
+    segments = np.zeros((SEGMENT_COLUMNS, count), np.int64, order="F")  # as the engine hands them over
     segments[TIME] = 1_000_000_000 + 1_000_000 * np.arange(count)
     segments[PACKET] = np.arange(count) + 1
     segments[SEQ, 1:], segments[CAPTURED, 1:], segments[FLAGS, 1:] = sequences, sizes, FLAG_ACK

@@ -25,7 +25,10 @@ def tables_of(name: str, split_bytes: int = 1 << 26) -> dict[str, pa.RecordBatch
     path = str(CAPTURES / f"{name}.pcapng")
     splits = index_captures([CaptureFile(path, f"{name}.pcapng")], split_bytes).splits
     batches = list(dissect_batches((scan_split(split) for split in splits), splits, wanted=TABLES))
-    return {table: batches[-1][table] for table in ("connections", *TABLES)}
+    return {
+        table: pa.concat_batches([batch[table] for batch in batches if table in batch])
+        for table in ("connections", *TABLES)
+    }
 
 
 known = cache(tables_of)

@@ -5,7 +5,7 @@ those are renumbered without gaps (`RowGroups`). Values are then added up by gro
 nanoseconds for each row and column.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ MAX_LATENCY_NS = 1 << 48
 
 INT64_RANGE = np.iinfo(np.int64)
 
+ROWS_AT_A_TIME = 1 << 12
 DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
 
@@ -103,6 +104,12 @@ class TableColumns:
     def coalesce(self, wanted: str, otherwise: str) -> Ints:
         """Return a whole-number column with another one in place of null."""
         return np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise))
+
+
+def iterate_rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table as dictionaries, without holding all of them: each takes a kilobyte."""
+    for start in range(0, table.num_rows, ROWS_AT_A_TIME):
+        yield from table.slice(start, ROWS_AT_A_TIME).to_pylist()
 
 
 def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:

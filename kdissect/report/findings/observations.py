@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, iterate_rows
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
 from kdissect.report.findings.finding_context import ConsumerLag, Observation
 from kdissect.report.model.findings import Location
@@ -35,7 +35,7 @@ def find_observations(partial: Partial, facts: ConnectionFacts, topics: TopicNam
     observations = [
         Observation(**row, closed_ns=end if is_complete else None, software=software_name, location=location)
         for row, end, is_complete, software_name, location in zip(
-            columns.table.select(own).to_pylist(), ends, complete, software, locations, strict=True
+            iterate_rows(columns.table.select(own)), ends, complete, software, locations, strict=True
         )
     ]
     observations.sort(key=lambda observation: (observation.first_ns, repr(observation)))
@@ -59,7 +59,7 @@ def find_consumer_lags(
     times = np.abs(columns.ints("order_ns")).tolist()
     locations = capture_locations(columns, times, facts, topics)
     edges: dict[tuple[str, str, int], dict[str, list[_Edge]]] = {}
-    for row, location in zip(columns.table.to_pylist(), locations, strict=True):
+    for row, location in zip(iterate_rows(columns.table), locations, strict=True):
         client = client_text(location.client_id, location.client_host)
         of_client = edges.setdefault(
             (client, location.topic or "?", row["partition"]), {"first": [], "last": []}

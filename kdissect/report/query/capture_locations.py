@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, iterate_rows
 from kdissect.report.model.findings import Location
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.topic_names import TopicNames
@@ -33,6 +33,6 @@ def capture_locations(
             **dict(zip(ADDRESS, address, strict=True)),
         )
         for row, time_ns, client_id, address in zip(
-            columns.table.to_pylist(), times_ns, client_ids, addresses, strict=True
+            iterate_rows(columns.table), times_ns, client_ids, addresses, strict=True
         )
     ]

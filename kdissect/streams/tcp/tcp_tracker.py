@@ -5,6 +5,8 @@ and spans as arrays. What it keeps is bounded: with more than STEPS_KEPT steps i
 and adds them up; beyond SPANS_KEPT spans it keeps the longest.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from kdissect.jit.rows import Records, array_of, dtype_of, integers_of, new_table
@@ -123,6 +125,12 @@ class TcpTracker:
     def steps(self) -> Records:
         """Return the steps of all directions (rows of StepRow)."""
         return np.concatenate(self._steps) if self._steps else array_of(self._state.steps)[:0]
+
+    def release_steps(self, most: int) -> Iterator[Records]:
+        """Yield the steps in parts of at most so many rows, and forget them."""
+        steps, self._steps = self.steps(), []
+        for start in range(0, len(steps), most):
+            yield steps[start : start + most]
 
     def spans(self) -> Records:
         """Return the spans of all directions (rows of SpanRow)."""

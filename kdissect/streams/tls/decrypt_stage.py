@@ -119,7 +119,7 @@ class TlsStage:
         """Process all plaintext that was decrypted so far; return the exchanges that it finished."""
         if self.inner is None or not self._segments:
             return
-        segments = np.ascontiguousarray(np.array(self._segments, np.int64).T)
+        segments = np.array(self._segments, np.int64).T
         connection_of = np.array(self._connection_of, np.int64)
         payload = b"".join(self._payload)
         self._segments, self._connection_of, self._payload, self._size = [], [], [], 0

@@ -8,7 +8,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, causes, produce
+from tests.helpers.told_groups import analyzed, background, causes_of, produce
 
 
 def metadata(line, at_ms, topic="orders", error=0):
@@ -201,18 +201,12 @@ def test_every_cause_has_a_case():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_cause_comes_first_in_its_own_story(name: str, tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    CASES[name][0](story)
-    assert causes(story, tmp_path)[0] == name
+    assert causes_of(CASES[name][0], tmp_path)[0] == name
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_looks_like_a_cause_is_not_it(name: str, tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    CASES[name][1](story)
-    assert name not in causes(story, tmp_path)
+    assert name not in causes_of(CASES[name][1], tmp_path)
 
 
 def test_a_misspelt_topic_leads_to_the_one_that_was_meant(tmp_path: Path) -> None:

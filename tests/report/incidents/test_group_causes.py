@@ -11,7 +11,7 @@ from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import (
     analyzed,
     background,
-    causes,
+    causes_of,
     fetch,
     heartbeat,
     heartbeats,
@@ -267,18 +267,12 @@ def test_every_cause_has_a_case():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_cause_comes_first_in_its_own_story(name: str, tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    CASES[name][0](story)
-    assert causes(story, tmp_path)[0] == name
+    assert causes_of(CASES[name][0], tmp_path)[0] == name
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_looks_like_a_cause_raises_no_incident(name: str, tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    CASES[name][1](story)
-    assert causes(story, tmp_path) == []
+    assert causes_of(CASES[name][1], tmp_path) == []
 
 
 @pytest.mark.parametrize("tell", [frozen_member])

@@ -27,6 +27,15 @@ def test_too_many_steps_become_longer_ones() -> None:
     assert fewer.steps()["ack_max_ns"].max() == 5_000_000
 
 
+def test_steps_are_released_in_parts() -> None:
+    tracker = followed(exchanges(50))
+    steps = tracker.steps().tolist()
+    parts = list(tracker.release_steps(30))
+    assert [len(part) for part in parts] == [30, 30, 30, 10]
+    assert [row for part in parts for row in part.tolist()] == steps
+    assert len(tracker.steps()) == 0
+
+
 def test_merged_steps_keep_lowest_and_highest() -> None:
     steps = followed(exchanges(4)).steps().copy()
     steps["step"] //= 1 << 40
