@@ -20,6 +20,9 @@ from kdissect.text import format_duration
 
 STORM_REBALANCES, STORM_INTERRUPTIONS = 5, 3
 CRITICAL_REBALANCES = 10
+ROUNDS_OF_A_CHANGE = 2
+"""Rebalances that one member makes which comes or goes: a cooperative group takes two rounds (KIP-429)."""
+
 OPEN_NS = 10 * 10**9
 """A transaction that is idle for longer than this delays all consumers that read committed records only."""
 
@@ -50,15 +53,24 @@ class Rebalances(NamedTuple):
 
 
 def rebalance_storm(context: FindingContext) -> Judgement | None:
-    """Groups with 5 or more rebalances and 3 or more interrupted members; critical from 10 rebalances on."""
+    """Groups with 5 or more rebalances and 3 or more interrupted members.
+
+    It is a note if members that come and go explain them: each makes two rounds of a cooperative rebalance, as
+    a rolling deployment does. It is critical from 10 rebalances on that nobody explains.
+    """
     errors = context.errors([ErrorCode.REBALANCE_IN_PROGRESS])
-    rows, most = [], 0
+    given = context.errors([ErrorCode.MEMBER_ID_REQUIRED])
+    rows, most, unexplained = [], 0, 0
     for rebalances in _rebalances(context):
         interrupted = count_exchanges(error for error in errors if error.group_id == rebalances.group_id)
         count = rebalances.rounds
         if count < STORM_REBALANCES or interrupted < STORM_INTERRUPTIONS:
             continue
         most = max(most, count)
+        new = count_exchanges(error for error in given if error.group_id == rebalances.group_id)
+        came = max(new, len({join.client for join in rebalances.joins}))
+        if count > ROUNDS_OF_A_CHANGE * (came + count_exchanges(rebalances.leaves)) + 1:
+            unexplained = max(unexplained, count)
         joins = counted(count_exchanges(rebalances.joins), "join")
         clients = counted(len({join.client for join in rebalances.joins}), "client")
         detail = (
@@ -68,7 +80,8 @@ def rebalance_storm(context: FindingContext) -> Judgement | None:
         rows.append(observed(rebalances.group_id, detail, rebalances.joins))
     if not rows:
         return None
-    severity = Severity.CRITICAL if most >= CRITICAL_REBALANCES else Severity.WARNING
+    severity = Severity.CRITICAL if unexplained >= CRITICAL_REBALANCES else Severity.WARNING
+    severity = severity if unexplained else Severity.NOTE
     return Judgement(
         f"{counted(len(rows), 'group')} rebalanced repeatedly, up to {most} times", rows, severity
     )

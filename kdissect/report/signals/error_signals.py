@@ -11,7 +11,14 @@ only if they last.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED, ErrorCode, error_name
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import (
+    COORDINATOR_ERRORS,
+    FETCH_SESSION_ERRORS,
+    LEADER_MOVED,
+    ErrorCode,
+    error_name,
+)
 from kdissect.report.findings.evidence import count_exchanges, observed, spells
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -37,10 +44,28 @@ LASTED_NS: Mapping[int, int] = {
     ErrorCode.CONCURRENT_TRANSACTIONS: NEVER,
     ErrorCode.SASL_AUTHENTICATION_FAILED: 0,
     **dict.fromkeys((ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 3 * SECOND),
+    **dict.fromkeys(FETCH_SESSION_ERRORS, 10 * SECOND),
+    **dict.fromkeys((ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION), 5 * SECOND),
     **dict.fromkeys(COORDINATOR_ERRORS, 8 * SECOND),
     **dict.fromkeys(LEADER_MOVED, 5 * SECOND),
 }
 """How long errors must last to be a signal, where it is not enough that they come three times."""
+
+USUAL = frozenset(
+    {
+        (ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION),
+        (ApiKey.CREATE_TOPICS, ErrorCode.TOPIC_ALREADY_EXISTS),
+        (ApiKey.DESCRIBE_GROUPS, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ApiKey.SHARE_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ApiKey.STREAMS_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
+    }
+)
+"""Errors that clients expect: the answer to a question, and not a failure.
+
+A newer client learns the versions of an older broker (KIP-511), a service makes sure that its topic is there,
+an admin tries one kind of group after the other.
+"""
 
 ERROR_KINDS = (
     SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
@@ -58,7 +83,9 @@ def error_signals(context: SignalContext) -> Iterator[Signal]:
     for error in errors:
         kind, name = _object(error)
         groups.setdefault((error.api_key or 0, error.code or 0, kind, name), []).append(error)
-    for (_, code, kind, name), group in sorted(groups.items()):
+    for (api_key, code, kind, name), group in sorted(groups.items()):
+        if (api_key, code) in USUAL:
+            continue
         for spell in spells(group, APART_NS):
             lasted = spell[-1].last_ns - spell[0].first_ns
             if count_exchanges(spell) >= REPEATED and lasted >= LASTED_NS.get(code, REPEATED_OVER_NS):
