@@ -55,8 +55,8 @@ class Rebalances(NamedTuple):
 def rebalance_storm(context: FindingContext) -> Judgement | None:
     """Groups with 5 or more rebalances and 3 or more interrupted members.
 
-    It is a note if members that come and go explain them: each makes two rounds of a cooperative rebalance, as
-    a rolling deployment does. It is critical from 10 rebalances on that nobody explains.
+    It is a note if members that come and go explain them: each of them makes two rounds of cooperative
+    rebalances, as in a rolling deployment. It is critical from 10 rebalances on that nobody explains.
     """
     errors = context.errors([ErrorCode.REBALANCE_IN_PROGRESS])
     given = context.errors([ErrorCode.MEMBER_ID_REQUIRED])
