@@ -61,6 +61,7 @@ MERGED_AT = 16  # partials that are merged at a time
 # Rows of one batch for figures. A batch costs some milliseconds of calls, whatever its size: with 1 << 13
 # exchanges a third of all time for figures.
 BATCH_ROWS = {"exchanges": 1 << 15, "partitions": 1 << 16, "tcp_steps": 1 << 14}
+LARGE_BATCH = 1 << 14  # exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,16 @@ def build_tables(
     treatment: TableOptions,
     wanted: Sequence[str] = (),
     tcp_step_ns: int = STEP_NS,
+    coded: bool = False,
 ) -> Iterator[TableBatches]:
-    """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`."""
+    """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
+
+    With `coded`, texts are codes as far as nothing has to look at them before figures do.
+    """
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
-    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns):
+    coded = coded and treatment.filter.selects_everything and treatment.pseudonyms is None
+    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded):
         kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
@@ -135,6 +141,7 @@ def summary_step(
         treatment,
         (*wanted, *(TCP_TABLES if steps is not None else ())),
         STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns),
+        coded=True,
     )
     for tables in coalesce_batches(tables_of_splits):
         pending.append(summarise(tables, grid, steps))
@@ -238,9 +245,15 @@ def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[
 
 
 def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
-    """Join small batches: figures cost time per batch, and a split of large messages has few exchanges."""
+    """Join small batches: figures cost time per batch, and a split of large messages has few exchanges.
+
+    Joining copies. A batch that is large already is passed on.
+    """
     held: list[TableBatches] = []
     for tables in batches:
+        if not held and _rows([tables], "exchanges") >= LARGE_BATCH:
+            yield tables
+            continue
         held.append(tables)
         if any(_rows(held, table) >= most for table, most in BATCH_ROWS.items()):
             yield _joined(held)

@@ -23,6 +23,7 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.tables.coded_columns import table_batch
 from kdissect.tables.connections import (
     ConnectionDetails,
     client_sides,
@@ -51,6 +52,7 @@ def dissect_batches(
     keys: KeyLog = NO_KEYS,
     wanted: Collection[str] = (),
     tcp_step_ns: int = STEP_NS,
+    coded: bool = False,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
 
@@ -58,7 +60,8 @@ def dissect_batches(
 
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
-    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS.
+    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `coded`, texts of exchanges
+    and partitions are dictionary codes: figures count by them.
     """
     processor = new_flow_processor(
         splits, np.array(highest_versions(), np.int64), keys, tokens=True, tcp_step_ns=tcp_step_ns
@@ -66,9 +69,9 @@ def dissect_batches(
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):
-            yield from exchange_tables(batch, processor, details, splits, wanted)
+            yield from exchange_tables(batch, processor, details, splits, wanted, coded)
     for batch in processor.close():
-        yield from exchange_tables(batch, processor, details, splits, wanted)
+        yield from exchange_tables(batch, processor, details, splits, wanted, coded)
     yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
     yield from tcp_tables(processor, splits, wanted)
 
@@ -115,8 +118,9 @@ def exchange_tables(
     details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
+    coded: bool = False,
 ) -> Iterator[Batches]:
-    """Yield batches of tables, by table name, for finished exchanges."""
+    """Yield batches of tables, by table name, for finished exchanges; with codes for texts if `coded`."""
     extra = {}
     if "ends" in wanted:
         extra["ends"] = end_rows(processor, np.unique(batch.exchanges["connection"]))
@@ -127,17 +131,22 @@ def exchange_tables(
                 details.authentications.add_tokens(rows, details.known("sasl_mechanism"))
             else:
                 part = batch._replace(exchanges=rows)
-                yield from exchange_tables(part, processor, details, splits, wanted)
+                yield from exchange_tables(part, processor, details, splits, wanted, coded)
         return
     is_old = is_kafka07(batch)
     if is_old.any():
         kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
         exchanges, partitions, has_fault = kafka07_rows(kafka07, _identities(kafka07, processor), splits)
         details.add_faults(kafka07, has_fault)
-        yield {"exchanges": exchanges, "partitions": partitions, **extra}
+        yield {"exchanges": _styled(exchanges, coded), "partitions": _styled(partitions, coded), **extra}
     if len(batch.exchanges):
         for columns in read_messages(batch):
-            yield _current_rows(*columns, processor, details, splits, wanted) | extra
+            yield _current_rows(*columns, processor, details, splits, wanted, coded) | extra
+
+
+def _styled(rows: pa.RecordBatch, coded: bool) -> pa.RecordBatch:
+    """Return rows of a table with texts or codes."""
+    return table_batch(dict(zip(rows.schema.names, rows.columns, strict=True)), rows.schema, coded)
 
 
 def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
@@ -152,17 +161,18 @@ def _current_rows(
     details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
+    coded: bool,
 ) -> dict[str, pa.RecordBatch]:
     identities = _identities(batch, processor)
     ended = unfinished(batch, processor)
     exchanges, has_fault = exchange_rows(
-        batch, request, response, identities, splits, details.log_ends, ended
+        batch, request, response, identities, splits, details.log_ends, ended, coded
     )
     details.add(batch, request, has_fault)
     details.authentications.add(batch.exchanges, exchanges["error_code"], details.known("sasl_mechanism"))
     return {
         "exchanges": exchanges,
-        "partitions": partition_rows(batch, request, response, identities),
+        "partitions": partition_rows(batch, request, response, identities, coded),
         "names": pa.concat_batches([named_topics(batch, side) for side in (request, response)]),
         "brokers": listening_nodes(batch, response),
         **{

@@ -12,7 +12,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
-from kdissect.protocol.schema.registry import APIS, api_name
+from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ORPHAN_RESPONSE,
@@ -22,25 +22,25 @@ from kdissect.streams.flow_state import (
     STATUS_NAMES,
     Int64s,
 )
-from kdissect.tables.arrow_columns import (
-    int_column,
-    name_column,
-    text_column,
-)
+from kdissect.tables.arrow_columns import int_column
+from kdissect.tables.coded_columns import name_codes, table_batch, text_codes
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import EXCHANGES
 
-API_NAMES = {key: api_name(key) for key in APIS}
 STATUSES = dict(enumerate(STATUS_NAMES))
 
 
-def error_names(codes: Int64s, present: Bools) -> pa.Array:
+def error_names(codes: Int64s, present: Bools) -> pa.DictionaryArray:
     """Return the names of error codes; null where not present."""
-    return name_column(
-        {int(code): error_name(int(code)) for code in np.unique(codes[present])}, codes, present
-    )
+    return name_codes({code: error_name(code) for code in distinct(codes, present)}, codes, present)
+
+
+def distinct(codes: Int64s, present: Bools) -> list[int]:
+    """Return the codes that occur. Most columns have one, which is found without sorting."""
+    used = codes[present]
+    return [int(used[0])] if len(used) and (used == used[0]).all() else np.unique(used).tolist()
 
 
 def exchange_rows(
@@ -51,12 +51,13 @@ def exchange_rows(
     splits: Sequence[Split],
     log_ends: LogEnds,
     ended: Mapping[str, Bools],
+    coded: bool = False,
 ) -> tuple[pa.RecordBatch, Bools]:
     """Return the rows of a batch in its order, and which of them have a fault.
 
     `identities` has the public number of the connection of each exchange. `log_ends` has what the exchanges
     before this batch told of the ends of logs, and takes what this batch tells. `ended` marks, by side,
-    messages that were not sent in full.
+    messages that were not sent in full. Texts are codes if `coded`.
     """
     exchanges = batch.exchanges
     has_request = exchanges["status"] != ORPHAN_RESPONSE
@@ -70,12 +71,12 @@ def exchange_rows(
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
         "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
-        "status": name_column(STATUSES, exchanges["status"]),
+        "status": name_codes(STATUSES, exchanges["status"]),
         "api_key": int_column(exchanges["api_key"], has_request, pa.int16()),
         "api_name": _api_names(exchanges["api_key"], has_request),
         "api_version": int_column(exchanges["api_version"], has_request, pa.int16()),
         "correlation_id": pa.array(exchanges["correlation_id"].astype(np.int32)),
-        "client_id": text_column(batch.arena, *request.spans("client_id")),
+        "client_id": text_codes(batch.arena, *request.spans("client_id")),
         "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": int_column(code, has_error, pa.int16()),
         "error_name": error_names(code, has_error),
@@ -83,23 +84,20 @@ def exchange_rows(
         "throttle_ms": int_column(*response.integers("throttle_ms"), pa.int32()),
         "acks": int_column(*request.integers("acks"), pa.int16()),
         "replica_id": int_column(replica, is_replica & (replica >= 0), pa.int32()),
-        "group_id": text_column(batch.arena, *request.spans("group")),
+        "group_id": text_codes(batch.arena, *request.spans("group")),
         "generation": int_column(generation, joined & (generation >= 0), pa.int32()),
-        "transactional_id": text_column(batch.arena, *request.spans("transactional_id")),
+        "transactional_id": text_codes(batch.arena, *request.spans("transactional_id")),
         "fault": pa.array(faults, pa.string()),
     }
     columns |= time_columns(exchanges, has_request, has_response)
     columns |= wait_columns(batch, request, response, log_ends)
     columns |= place_columns(exchanges, has_request, has_response, splits)
-    rows = pa.record_batch([columns[name] for name in EXCHANGES.names], schema=EXCHANGES)
+    rows = table_batch(columns, EXCHANGES, coded)
     return rows, np.array([fault is not None for fault in faults], bool)
 
 
 def _api_names(keys: Int64s, has_request: Bools) -> pa.Array:
-    names = API_NAMES | {
-        int(key): api_name(int(key)) for key in np.unique(keys[has_request]) if int(key) not in API_NAMES
-    }
-    return name_column(names, keys, has_request)
+    return name_codes({key: api_name(key) for key in distinct(keys, has_request)}, keys, has_request)
 
 
 def time_columns(exchanges: Records, has_request: Bools, has_response: Bools) -> dict[str, pa.Array]:
@@ -153,7 +151,7 @@ def place_columns(
     numbers = {name: packet & ((1 << PACKET_BITS) - 1) for name, packet in packets.items()}
     for name, present in files.items():
         columns[f"{name}_packet"] = int_column(numbers[name], (present >= 0) & (present == file), pa.int64())
-    columns["capture_file"] = name_column(names, file)
+    columns["capture_file"] = name_codes(names, file)
     return columns
 
 

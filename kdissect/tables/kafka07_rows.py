@@ -36,7 +36,8 @@ from kdissect.streams.flow_state import (
     FrameRow,
     Int64s,
 )
-from kdissect.tables.arrow_columns import int_column, name_column
+from kdissect.tables.arrow_columns import int_column
+from kdissect.tables.coded_columns import name_codes, table_batch
 from kdissect.tables.exchanges import (
     STATUSES,
     place_columns,
@@ -181,7 +182,7 @@ def _exchanges(
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
         "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
-        "status": name_column(STATUSES, exchanges["status"]),
+        "status": name_codes(STATUSES, exchanges["status"]),
         "api_key": int_column(exchanges["api_key"], has_request, pa.int16()),
         "api_name": pa.array(
             [request_name(exchange.kind) if exchange.request else None for exchange in exchanges07],
@@ -200,10 +201,5 @@ def _exchanges(
     has_latency = np.asarray(columns["latency_ns"].is_valid())
     columns["wait_ns"] = int_column(np.zeros(len(exchanges07), np.int64), has_latency, pa.int64())
     columns |= place_columns(exchanges, has_request, has_response, splits)
-    return pa.record_batch(
-        [
-            columns[field.name] if field.name in columns else pa.nulls(len(exchanges07), field.type)
-            for field in EXCHANGES
-        ],
-        schema=EXCHANGES,
-    )
+    nulls = {field.name: pa.nulls(len(exchanges07), field.type) for field in EXCHANGES}
+    return table_batch(nulls | columns, EXCHANGES, coded=False)

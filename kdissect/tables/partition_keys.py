@@ -12,6 +12,8 @@ from kdissect.jit.decorators import jit_inner
 from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.message_columns import MessageColumns
 
+WORD_BYTES = 8
+
 TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
 """Start and length of the name, start of the topic id, and the partition; -1 where absent."""
 
@@ -36,20 +38,51 @@ def partition_keys(columns: MessageColumns) -> PartitionKeys:
 
 
 @jit_inner
-def _hash_bytes(arena: Bytes, start: int, length: int, seed: int) -> int:
+def _word(arena: Bytes, position: int) -> int:
+    """Return eight bytes as a number, by one read: the compiler joins those of the bytes."""
+    word = np.uint64(0)
+    for index in range(WORD_BYTES):
+        word |= np.uint64(arena[np.uint64(position + index)]) << np.uint64(8 * index)
+    return word  # type: ignore[return-value]
+
+
+@jit_inner
+def hash_bytes(arena: Bytes, start: int, length: int, seed: int) -> int:
+    """Return a number from 0 to 2^62 for some bytes and a seed (FNV-1a, eight bytes at a time)."""
     value = np.uint64(14695981039346656037) ^ np.uint64(seed & 0xFFFFFFFF)
-    for index in range(start, start + length):
-        value = (value ^ np.uint64(arena[index])) * np.uint64(1099511628211)
+    position, stop = start, start + length
+    while position + WORD_BYTES <= stop:
+        value = (value ^ np.uint64(_word(arena, position))) * np.uint64(1099511628211)
+        value ^= value >> np.uint64(32)
+        position += WORD_BYTES
+    while position < stop:
+        value = (value ^ np.uint64(arena[position])) * np.uint64(1099511628211)
+        position += 1
     return np.int64((value >> np.uint64(7)) & np.uint64(0x3FFFFFFFFFFFFFFF))  # type: ignore[return-value]
+
+
+@jit_inner
+def same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
+    """Return whether two spans of one length hold the same bytes."""
+    index = 0
+    while index + WORD_BYTES <= length:
+        if _word(arena, one + index) != _word(arena, other + index):
+            return False
+        index += WORD_BYTES
+    while index < length:
+        if arena[one + index] != arena[other + index]:
+            return False
+        index += 1
+    return True
 
 
 @jit_inner
 def hash_key(arena: Bytes, keys: Int64s, row: int) -> int:
     """Return a number from 0 to 2^62 for a row of keys; equal partitions have equal numbers."""
     if keys[row, TOPIC] >= 0:
-        return _hash_bytes(arena, keys[row, TOPIC], keys[row, TOPIC_LENGTH], keys[row, PARTITION])
+        return hash_bytes(arena, keys[row, TOPIC], keys[row, TOPIC_LENGTH], keys[row, PARTITION])
     if keys[row, TOPIC_ID] >= 0:
-        return _hash_bytes(arena, keys[row, TOPIC_ID], 16, keys[row, PARTITION])
+        return hash_bytes(arena, keys[row, TOPIC_ID], 16, keys[row, PARTITION])
     return 0
 
 

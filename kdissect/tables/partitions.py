@@ -15,12 +15,8 @@ from kdissect.streams.flow_state import (
     Bytes,
     Int64s,
 )
-from kdissect.tables.arrow_columns import (
-    int_column,
-    name_column,
-    text_column,
-    uuid_column,
-)
+from kdissect.tables.arrow_columns import int_column
+from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
 from kdissect.tables.compression_samples import compressed, is_tried
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import Bools, MessageColumns
@@ -31,18 +27,11 @@ from kdissect.tables.partition_keys import (
     TOPIC_LENGTH,
     hash_key,
     partition_keys,
+    same_bytes,
 )
 from kdissect.tables.schemas import PARTITIONS
 
 BATCH_MAGIC = 2
-
-
-@jit_inner
-def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
-    for index in range(length):  # noqa: SIM110 - all() is slow to compile
-        if arena[one + index] != arena[other + index]:
-            return False
-    return True
 
 
 @jit_inner
@@ -52,11 +41,11 @@ def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> b
         return False
     if keys[one, TOPIC] >= 0 and others[other, TOPIC] >= 0:
         length = keys[one, TOPIC_LENGTH]
-        return length == others[other, TOPIC_LENGTH] and _same_bytes(
+        return length == others[other, TOPIC_LENGTH] and same_bytes(
             arena, keys[one, TOPIC], others[other, TOPIC], length
         )
     if keys[one, TOPIC_ID] >= 0 and others[other, TOPIC_ID] >= 0:
-        return _same_bytes(arena, keys[one, TOPIC_ID], others[other, TOPIC_ID], 16)
+        return same_bytes(arena, keys[one, TOPIC_ID], others[other, TOPIC_ID], 16)
     return False
 
 
@@ -171,9 +160,16 @@ def _take(values: np.ndarray, rows: Int64s) -> np.ndarray:
 
 
 def partition_rows(
-    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, identities: Int64s
+    batch: ExchangeBatch,
+    request: MessageColumns,
+    response: MessageColumns,
+    identities: Int64s,
+    coded: bool = False,
 ) -> pa.RecordBatch:
-    """Return the rows of a batch, sorted by exchange; rows that only the request has come first."""
+    """Return the rows of a batch, sorted by exchange; rows that only the request has come first.
+
+    Texts are codes if `coded`.
+    """
     requests, responses = _Rows(request), _Rows(response)
     partner = np.full(len(responses.keys), -1, np.int64)
     match_rows(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange, partner)
@@ -186,9 +182,10 @@ def partition_rows(
     response_rows = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
     exchange = np.concatenate([requests.exchange[alone], responses.exchange])
     order = np.argsort(exchange, kind="stable")
-    return _batch(
+    columns = _columns(
         batch, identities, requests, responses, request_rows[order], response_rows[order], exchange[order]
     )
+    return table_batch(columns, PARTITIONS, coded)
 
 
 def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]:
@@ -200,7 +197,7 @@ def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]
     return values, present
 
 
-def _batch(
+def _columns(
     batch: ExchangeBatch,
     identities: Int64s,
     requests: _Rows,
@@ -208,7 +205,7 @@ def _batch(
     request_rows: Int64s,
     response_rows: Int64s,
     exchange: Int64s,
-) -> pa.RecordBatch:
+) -> dict[str, pa.Array]:
     def key(column: int) -> Int64s:
         mine = np.where(request_rows >= 0, _take(requests.keys[:, column], request_rows), -1)
         return np.where(
@@ -237,19 +234,19 @@ def _batch(
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
     plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
     sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)
-    columns = {
+    return {
         "connection": pa.array(identities[exchange]),
         "ordinal": pa.array(batch.exchanges["ordinal"][exchange]),
         "api_key": pa.array(batch.exchanges["api_key"][exchange].astype(np.int16)),
-        "topic": text_column(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
-        "topic_id": uuid_column(batch.arena, key(TOPIC_ID)),
+        "topic": text_codes(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
+        "topic_id": uuid_codes(batch.arena, key(TOPIC_ID)),
         "partition": int_column(key(PARTITION), key(PARTITION) >= 0, pa.int32()),
         "error_code": int_column(error, has_error, pa.int16()),
         "error_name": error_names(error, has_error),
         "records": int_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
         "batches": int_column(record("batches"), has_records, pa.int64()),
         "record_bytes": int_column(size, has_records, pa.int64()),
-        "codec": name_column(CODEC_NAMES, record("codec"), has_records),
+        "codec": name_codes(CODEC_NAMES, record("codec"), has_records),
         "offset": int_column(*_first_of("offset", *requests_first), pa.int64()),
         "high_watermark": int_column(*_first_of("high_watermark", *responses_first), pa.int64()),
         "log_start_offset": int_column(*_first_of("log_start_offset", *responses_first), pa.int64()),
@@ -259,4 +256,3 @@ def _batch(
         "sampled_bytes": sampled,
         "sampled_lz4_bytes": sampled_lz4,
     }
-    return pa.record_batch([columns[name] for name in PARTITIONS.names], schema=PARTITIONS)

@@ -2,10 +2,17 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES, Counts, pack_counts
+from kdissect.report.partials import merge, summarise
+from kdissect.report.timeline.count import SOURCE_TABLES
+from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
 from kdissect.tables.schemas import BROKERS, NAMES
+from tests.helpers.recorded import CAPTURES
 
 
 def descriptors(*buckets: int) -> pa.RecordBatch:
@@ -57,3 +64,20 @@ def test_small_batches_are_joined_and_large_ones_pass() -> None:
     large = {"exchanges": pa.record_batch({"x": list(range(tasks.BATCH_ROWS["exchanges"]))})}
     joined = list(tasks.coalesce_batches([small, small, large, small]))
     assert [tables["exchanges"].num_rows for tables in joined] == [large["exchanges"].num_rows + 2, 1]
+
+
+@pytest.mark.parametrize("name", ["refusals.pcapng", "old-broker.pcap", "neglect.pcapng"])
+def test_figures_from_codes_are_those_from_texts(name: str) -> None:
+    seen = index_captures(open_inputs([str(CAPTURES / name)], "").files)
+    ordinals = [pa.record_batch({"split": [split.index for split in seen.splits]})]
+    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
+    grids = [
+        grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
+    ]
+
+    def figures(coded: bool) -> dict[str, list[str]]:
+        tables = tasks.build_tables(pieces, seen.splits, tasks.DEFAULT, SOURCE_TABLES, coded=coded)
+        total = merge(summarise(batch, *grids) for batch in tables)
+        return {part: sorted(map(repr, rows.to_pylist())) for part, rows in total.tables.items()}
+
+    assert figures(coded=True) == figures(coded=False)

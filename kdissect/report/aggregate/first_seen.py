@@ -75,7 +75,7 @@ def _faults(exchanges: TableColumns) -> Iterator[pa.Table]:
     rows = np.flatnonzero(exchanges.present("fault"))
     if not len(rows):
         return
-    fault = take_rows(exchanges.arrow("fault"), rows)
+    fault = exchanges.text("fault").take(rows).arrow()
     shape = pc.replace_substring_regex(fault, NUMBERS, "#")
     time = exchanges.coalesce("request_first_ns", "response_first_ns")[rows]
     key, version = (Codes(column.numbers[rows], column.bound) for column in api_codes(exchanges))

@@ -74,6 +74,11 @@ class TableColumns:
         is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
         return self.text(name) if is_text else self.arrow(name)
 
+    def plain(self, name: str, rows: Ints) -> pa.Array:
+        """Return some rows of a column, texts as texts."""
+        column = self.column(name)
+        return column.take(rows).arrow() if isinstance(column, CodedText) else column.take(pa.array(rows))
+
     def present(self, name: str) -> Mask:
         """Return the mask of rows where a column is not null."""
         if name not in self._known:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
+from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable, take_rows
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
 from kdissect.report.timeline.example_tables import (
@@ -70,19 +70,15 @@ def count_examples(
     )
     found = {}
     for part, mask, order, keys in chosen:
-        own = {field.name: exchanges.arrow(field.name) for field in KEPT} | dict(keys)
+        own = {field.name: exchanges.column(field.name) for field in KEPT} | dict(keys)
         own |= {name: columns[name] for name, _ in WHERE}
         own |= {"order_ns": order, "row": np.arange(exchanges.rows), "examples": np.ones(exchanges.rows, int)}
         rows = np.flatnonzero(mask)
-        taken = {name: _at(column, rows) for name, column in own.items()}
+        taken = {name: take_rows(column, rows) for name, column in own.items()}
         numbered = replace(part, first=(*part.first, ("row", INT64)))
         table = limit_rows(numbered, make_timeline_table(numbered, taken))
         found[part.name] = _with_partitions(part, table, partitions, exchange_rows)
     return found
-
-
-def _at(column: AnyColumn, rows: Ints) -> AnyColumn:
-    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 
 def _with_partitions(
@@ -92,7 +88,7 @@ def _with_partitions(
     wanted = TableColumns(table).ints("row")
     near = np.flatnonzero(np.isin(exchange_rows, wanted))
     columns = {"row": exchange_rows[near]}
-    columns |= {name: partitions.arrow(name).take(pa.array(near)) for name in PARTITION_FIELDS}
+    columns |= {name: partitions.plain(name, near) for name in PARTITION_FIELDS}
     listed = pa.table(columns).sort_by([(name, "ascending") for name in columns])
     rows = listed["row"].to_numpy()
     starts, stops = (np.searchsorted(rows, wanted, side) for side in ("left", "right"))

@@ -1,0 +1,134 @@
+"""Text columns as dictionary codes: each distinct text once, and its number in every row.
+
+In come spans of bytes in an arena, or numbers that have names. Out go dictionary arrays of Arrow. Figures
+group by the codes and never look at the texts (see `report.aggregate.coded_text`). Where a table is written,
+`table_batch` replaces codes by their texts.
+
+A dictionary has each text once. What is absent is null.
+"""
+
+import secrets
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.streams.flow_state import Bytes, Int64s
+from kdissect.tables.arrow_columns import UUID_BYTES, int_column, name_index, text_column, uuid_column
+from kdissect.tables.partition_keys import hash_bytes, same_bytes
+
+SLOTS_A_ROW = 2  # of the hash table, at least
+CODE = pa.int32()
+# Another one in each process, so that no capture can fill one chain of the hash table on purpose.
+_SEED = secrets.randbits(31)
+
+Int32s = NDArray[np.int32]
+
+
+@jit_inner
+def _same(arena: Bytes, start: Int64s, length: Int64s, one: int, other: int) -> bool:
+    if length[one] != length[other]:
+        return False
+    return start[one] == start[other] or same_bytes(arena, start[one], start[other], length[one])
+
+
+@jit_flat
+def number_spans(
+    arena: Bytes, start: Int64s, length: Int64s, seed: int, slots: Int32s, numbers: Int32s, firsts: Int64s
+) -> int:
+    """Number equal spans alike, in the order of their first rows. Return how many differ.
+
+    `numbers` gets the number of each row, -1 where `start` is -1, and `firsts` the first row of each number.
+    `slots` is an empty hash table (-1) of a power of two, larger than the number of rows.
+    """
+    count, mask, number = 0, len(slots) - 1, -1
+    for row in range(len(start)):
+        if start[row] < 0:
+            numbers[row] = -1
+            continue
+        size = length[row]
+        # Most rows name what the row before names: two of three texts need no hash.
+        if number < 0 or not _same(arena, start, length, row, firsts[number]):
+            slot = hash_bytes(arena, start[row], size, seed) & mask
+            while slots[slot] >= 0 and not _same(arena, start, length, row, firsts[slots[slot]]):
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = count
+                firsts[count] = row
+                count += 1
+            number = int(slots[slot])
+        numbers[row] = number
+    return count
+
+
+def _distinct(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s, Int64s]:
+    """Return the number of each span, -1 where there is none, and the first row of each number."""
+    size = 1 << (SLOTS_A_ROW * max(1, len(start)) - 1).bit_length()
+    slots = np.full(size, -1, np.int32)
+    numbers, firsts = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
+    count = number_spans(
+        arena, np.ascontiguousarray(start), np.ascontiguousarray(length), _SEED, slots, numbers, firsts
+    )
+    return numbers, firsts[:count]
+
+
+def text_codes(arena: Bytes, start: Int64s, length: Int64s) -> pa.DictionaryArray:
+    """Return spans as texts; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
+    length = np.maximum(length, 0)
+    numbers, firsts = _distinct(arena, start, length)
+    return _coded(numbers, text_column(arena, start[firsts], length[firsts]))
+
+
+def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
+    """Return the 16 bytes at each `start` as text, as Kafka prints ids.
+
+    Null where it is -1 or the id is zero.
+    """
+    numbers, firsts = _distinct(arena, start, np.full(len(start), UUID_BYTES))
+    return _coded(numbers, uuid_column(arena, start[firsts]))
+
+
+def name_codes(
+    names: Mapping[int, str], codes: NDArray[np.integer], present: NDArray[np.bool_] | None = None
+) -> pa.DictionaryArray:
+    """Return the name of each code; null where it has none or is not present."""
+    index, known, texts = name_index(names, codes, present)
+    return _coded(np.where(known, index, -1).astype(np.int32), texts)
+
+
+def _coded(numbers: Int32s, texts: pa.Array) -> pa.DictionaryArray:
+    """Return codes of texts that may be null or, with U+FFFD in them, occur twice."""
+    distinct = texts.dictionary_encode()
+    if len(distinct.dictionary) < len(texts):
+        renumbered = np.append(distinct.indices.fill_null(-1).to_numpy(), -1).astype(np.int32)
+        numbers = renumbered[numbers]
+    codes = int_column(numbers, numbers >= 0, CODE)
+    return pa.DictionaryArray.from_arrays(codes, distinct.dictionary, safe=False)
+
+
+@cache
+def coded_schema(names: tuple[str, ...], kinds: tuple[pa.DataType, ...]) -> pa.Schema:
+    """Return the columns of a table, with codes for texts."""
+    return pa.schema(
+        [
+            (name, pa.dictionary(CODE, kind) if pa.types.is_string(kind) else kind)
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+    )
+
+
+def table_batch(columns: Mapping[str, pa.Array], schema: pa.Schema, coded: bool) -> pa.RecordBatch:
+    """Return columns as a batch of a table: texts are codes if it is to be `coded`, else texts."""
+    target = coded_schema(tuple(schema.names), tuple(schema.types)) if coded else schema
+    arrays = [
+        column if column.type == kind else _converted(column, coded)
+        for column, kind in zip((columns[name] for name in target.names), target.types, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=target)
+
+
+def _converted(column: pa.Array, coded: bool) -> pa.Array:
+    return column.dictionary_encode() if coded else column.dictionary_decode()
