@@ -44,6 +44,12 @@ def cache_home() -> Path:
     return path
 
 
+def is_private(path: Path) -> bool:
+    """Return whether a directory belongs to this user, and nobody else may write to it."""
+    found = path.stat()
+    return found.st_uid == os.geteuid() and not _others_write(found)
+
+
 def check_private(path: Path) -> None:
     """Raise UntrustedCacheError unless a directory is the user's own, and nobody else can replace it.
 

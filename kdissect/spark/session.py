@@ -122,6 +122,15 @@ class SparkSettings:
         """Whether the cluster makes a secret for each application."""
         return self.master == "yarn" or self.master.startswith("k8s://")
 
+    def secret_confs(self, known: Callable[[str], str | None]) -> dict[str, str]:
+        """Return what is set to keep others out of a cluster, beside what the user has set (`known`).
+
+        An external shuffle service has the settings of its operators, which must be the same.
+        """
+        if not self.makes_secrets or known("spark.shuffle.service.enabled") == "true":
+            return {}
+        return {name: "true" for name in OWN_SECRET_SETTINGS if known(name) is None}
+
     @property
     def cores(self) -> int:
         """The number of cores of a local run."""
@@ -367,10 +376,8 @@ class Engine:
             conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
             if self.settings.master == "yarn":
                 conf.setIfMissing(*YARN_HADOOP_SETTINGS)
-            # An external shuffle service has the settings of its operators, which must be the same.
-            if self.settings.makes_secrets and conf.get("spark.shuffle.service.enabled") != "true":
-                for name in OWN_SECRET_SETTINGS:
-                    conf.setIfMissing(name, "true")
+            for name, value in self.settings.secret_confs(conf.get).items():
+                conf.set(name, value)
             if limits.LIMITS_VARIABLE in os.environ:
                 conf.set(f"spark.executorEnv.{limits.LIMITS_VARIABLE}", os.environ[limits.LIMITS_VARIABLE])
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")

@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kdissect.cache_directory import is_private
 from kdissect.errors import OutputError, UserError
 from kdissect.spark.watch.hour_writer import batch_of, write_names
 from kdissect.streams.carry.value_bytes import CarriedStateError
@@ -85,6 +86,10 @@ class BatchStore:
         self.checkpoint, self.out = checkpoint, out
         try:
             checkpoint.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not is_private(checkpoint):  # a link there could lead anywhere, and state holds secrets of TLS
+                raise CheckpointError(
+                    f"other users may write to the checkpoint {checkpoint}: name a directory of your own"
+                )
             self._lock = _locked(checkpoint / "lock")
             _check_same(checkpoint / "watch.json", {"format": FORMAT, **about})
             if out is not None:

@@ -10,6 +10,7 @@ import pytest
 from kdissect.spark.watch.batch_store import Attempt, BatchStore, CheckpointError, Commit
 from kdissect.streams.carry.value_bytes import CarriedStateError
 from tests.helpers.command import environment
+from tests.helpers.other_user import as_other, directory_for_all, needs_other_user
 
 ABOUT = {"directory": "/ring", "ports": [9092]}
 
@@ -128,3 +129,23 @@ def test_damage_is_one_sentence(store: BatchStore, tmp_path: Path) -> None:
 def test_nobody_else_reads_a_checkpoint(store: BatchStore, tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint").stat().st_mode & 0o077 == 0
     assert store.attempt().state.stat().st_mode & 0o077 == 0
+
+
+@needs_other_user
+@pytest.mark.parametrize("mode", [0o700, 0o1777])
+def test_a_checkpoint_in_which_others_may_write_is_refused(mode: int) -> None:
+    """The other user makes the directory first, with a link in the place of a file that a watch writes."""
+    with directory_for_all() as shared:
+        target = shared / "target"
+        target.write_text("precious")
+        target.chmod(0o600)
+        as_other(
+            "import os, sys; place, target, mode = sys.argv[1:]; os.mkdir(place); "
+            "os.symlink(target, place + '/watch.part'); os.chmod(place, int(mode))",
+            shared / "checkpoint",
+            target,
+            mode,
+        )
+        with pytest.raises(CheckpointError, match="other users may write to the checkpoint"):
+            BatchStore(shared / "checkpoint", None, ABOUT)
+        assert target.read_text() == "precious"
