@@ -43,6 +43,7 @@ if not Path(__file__).exists():  # imported from the archive that executors of a
     __path__ = [str(unpacked(Path(__file__).parents[1]))]
 
 if TYPE_CHECKING:
+    from kdissect.errors import UserError
     from kdissect.library.captured_exchanges import CapturedExchange, read
     from kdissect.library.message_functions import (
         decode_request,
@@ -61,6 +62,7 @@ __all__ = [
     "DecodedMessage",
     "EncodeError",
     "TopicRecord",
+    "UserError",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -71,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "kdissect.errors": ("UserError",),
     "kdissect.library.captured_exchanges": ("CapturedExchange", "read"),
     "kdissect.library.message_functions": (
         "decode_request",

@@ -19,7 +19,6 @@ from kdissect.errors import UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.session import Engine, SparkSettings
-from kdissect.spark.startup.jvm import GatewayError
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
@@ -203,9 +202,10 @@ def spark_errors_explained(engine: Engine | ConnectEngine) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_from_spark(error):
+        from kdissect.spark.failures import is_from_spark, job_error
+
+        if not is_from_spark(error):
             raise
-        from kdissect.spark.failures import job_error
 
         raise job_error(error, engine.log) from error
 
@@ -251,11 +251,4 @@ def _captures_hold(index: "CaptureIndex") -> str:
         f"{index.files[0].file.name} holds"
         if len(index.files) == 1
         else f"these {len(index.files)} captures hold"
-    )
-
-
-def _is_from_spark(error: Exception) -> bool:
-    names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
-        error, GatewayError | EOFError | ConnectionResetError | ConnectionRefusedError
     )

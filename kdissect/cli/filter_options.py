@@ -4,49 +4,15 @@
 """
 
 import argparse
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, time
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdissect.cli.suggestions import did_you_mean
+from kdissect.tables.time_expressions import TIMES, TimeExpression, parse_duration, parse_time
 
 if TYPE_CHECKING:
     from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.filters import Filter
-
-NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-NS_PER_DAY = 86_400 * 10**9
-TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
-"""What `--since` takes. The second form is how reports print a time."""
-
-
-class Origin(Enum):
-    """What a time counts from: the epoch, the first packet of the capture, or midnight (UTC) of its day."""
-
-    EPOCH = "epoch"
-    START = "start"
-    MIDNIGHT = "midnight"
-
-
-class TimeArgument(NamedTuple):
-    """A time as the user wrote it, in nanoseconds since an origin."""
-
-    text: str
-    origin: "Origin"
-    time_ns: int
-
-    def absolute(self, start_ns: int) -> int:
-        """Return the time in nanoseconds since the epoch, for a capture that starts at `start_ns`.
-
-        A time of day is the one nearest to the start: a capture of 23:50 to 00:10 has two days.
-        """
-        if self.origin is Origin.MIDNIGHT:
-            midnight = start_ns // NS_PER_DAY * NS_PER_DAY
-            days = (midnight - NS_PER_DAY, midnight, midnight + NS_PER_DAY)
-            return min((day + self.time_ns for day in days), key=lambda time_ns: abs(time_ns - start_ns))
-        return self.time_ns + start_ns if self.origin is Origin.START else self.time_ns
 
 
 class ApiArgument(NamedTuple):
@@ -165,38 +131,15 @@ def error_argument(text: str) -> ErrorArgument:
 
 def duration_argument(text: str) -> int:
     """Return a duration in nanoseconds. Raise ArgumentTypeError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; examples: 50ms, 1.5s, 2m")
-    return round(float(found[1]) * NS_OF[found[2].replace("µ", "u")])
-
-
-def time_argument(text: str) -> TimeArgument:
-    """Return a time: absolute, of the capture's day, or relative to its start. Raise ArgumentTypeError.
-
-    Times without a zone are UTC, as reports print them.
-    """
-    if re.fullmatch(r"\+?\d+(?:\.\d+)?\s*[a-zµ]+", text):
-        return TimeArgument(text, Origin.START, duration_argument(text.removeprefix("+")))
     try:
-        if re.match(r"\d\d?:", text):
-            return TimeArgument(
-                text, Origin.MIDNIGHT, _ns_of_day(time.fromisoformat(text.zfill(_width(text))))
-            )
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; examples: {TIMES}") from None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return TimeArgument(text, Origin.EPOCH, round(zoned.timestamp() * 10**6) * 1000)
+        return parse_duration(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
-def _width(text: str) -> int:
-    """Return the length of a time of day whose hour has two digits."""
-    return len(text) + (text[1] == ":")
-
-
-def _ns_of_day(moment: time) -> int:
-    """Return the nanoseconds since midnight (UTC) of a time of day; one with a zone may be negative."""
-    zone = moment.utcoffset()
-    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second - (zone.total_seconds() if zone else 0)
-    return round(seconds) * 10**9 + moment.microsecond * 1000
+def time_argument(text: str) -> TimeExpression:
+    """Return a time (see `tables.time_expressions`). Raise ArgumentTypeError."""
+    try:
+        return parse_time(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None

@@ -59,7 +59,8 @@ def api_fields(api: Api, version: int | None) -> list[str]:
     if version not in api.versions:
         raise UsageError(f"{api.name} has no version {version}; known are {version_range(api.versions)}")
     kind = "flexible" if version in api.flexible else "not flexible"
-    live = f"{'live' if version in api.live else 'not live'} in Kafka {RELEASES[-1]}"
+    state = "unstable" if version in api.unstable else "live" if version in api.live else "not live"
+    live = f"{state} in Kafka {RELEASES[-1]}"
     return [
         f"{api.name}  key {api.key}, version {version} of {version_range(api.versions)}, {kind}, {live}",
         "",

@@ -102,6 +102,9 @@ def _batch(data: bytes, start: int) -> dict[str, Any]:
     words.append(TIMESTAMP_TYPES[header.log_append_time])
     words += ["transactional"] if header.transactional else []
     words += ["control"] if header.control else []
+    if header.delete_horizon_ms is not None:
+        horizon = timestamp_text(header.delete_horizon_ms) or header.delete_horizon_ms
+        words.append(f"delete horizon {horizon}")
     return header._asdict() | {"_attributes": ", ".join(words)}
 
 

@@ -7,35 +7,38 @@ beyond a limit (see `exchanges.external_sort`), and temporary files go when the 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from typing import Any
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.errors import UsageError
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.exchanges.filter import ExchangeFilter, error_codes, mentioned_groups, mentioned_topics
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.files import ScratchDirectory
+from kdissect.library.filter_arguments import (
+    Moment,
+    Names,
+    check_moments,
+    name_fields,
+    ns_of,
+    ports_of,
+    several,
+    time_fields,
+)
 from kdissect.library.topic_records import TopicRecord, topic_records
 from kdissect.protocol.codec.messages import DecodedMessage
-from kdissect.protocol.error_codes import error_name, find_error_code
+from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import kafka07_error_name
-from kdissect.protocol.schema.registry import api_name, find_api_key
+from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 from kdissect.streams.tls.keylog import keys_for
 
 SPLIT_BYTES = 2 << 20
 PACKET_MASK = (1 << PACKET_BITS) - 1
-
-Names: TypeAlias = str | int | Iterable[str | int]
-"""One name or several; patterns with * and ? where the command line takes them."""
-
-Moment: TypeAlias = datetime | timedelta | int
-"""A time with its zone, a time since the start of the capture, or nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +165,17 @@ def read(
 
     `paths` are captures or directories of captures. The filters are those of the command line: different ones
     are ANDed, several values of one are ORed. `keylog` names a TLS key log. Raise InputError for what is not
-    a capture, and UsageError for an unknown API or error.
+    a capture, and UsageError for an unknown API or error, or for what is not a time.
     """
     texts = [fspath(paths)] if isinstance(paths, str | PathLike) else [fspath(path) for path in paths]
-    fields: dict[str, Any] = {
-        "apis": frozenset(_api_key(name) for name in _several(api)),
-        "errors": frozenset(_error_code(name) for name in _several(error)),
-        "connections": frozenset(map(str, _several(connection))),
-        "slower_than_ns": None if slower_than is None else _ns_of(slower_than),
+    fields = name_fields(api=api, client=client, topic=topic, group=group, broker=broker, error=error)
+    fields |= {
+        "connections": frozenset(map(str, several(connection))),
+        "slower_than_ns": None if slower_than is None else ns_of(slower_than),
     }
-    for name, values in (("clients", client), ("topics", topic), ("groups", group), ("brokers", broker)):
-        fields[name] = tuple(map(str, _several(values)))
-    ports = (port,) if isinstance(port, int) else tuple(port)
-    return _exchanges(texts, fields, (since, until), ports, None if keylog is None else fspath(keylog))
+    check_moments(since, until)
+    key_log = None if keylog is None else fspath(keylog)
+    return _exchanges(texts, fields, (since, until), ports_of(port), key_log)
 
 
 def _exchanges(
@@ -187,8 +188,7 @@ def _exchanges(
     with ScratchDirectory() as scratch:
         index = index_captures(open_inputs(paths, str(scratch)).files, SPLIT_BYTES)
         start_ns = index.earliest_time_ns or 0
-        since_ns, until_ns = (None if moment is None else _absolute(moment, start_ns) for moment in window)
-        selection = ExchangeFilter(**fields, since_ns=since_ns, until_ns=until_ns)
+        selection = ExchangeFilter(**fields, **time_fields(*window, start_ns))
         keys = keys_for(keylog, index.files)
         prescan = prescan_capture(index.splits, ports, keys)
         reader = ExchangeReader(index.splits, ports, prescan, keys)
@@ -219,37 +219,3 @@ def _place(frame: CapturedFrame | None, reader: ExchangeReader) -> MessagePlace 
         capture_file=None if frame.packet < 0 else reader.file_name(frame.packet >> PACKET_BITS),
         packet=frame.packet & PACKET_MASK,
     )
-
-
-def _several(names: Names) -> Iterable[str | int]:
-    return (names,) if isinstance(names, str | int) else names
-
-
-def _api_key(name: str | int) -> int:
-    key = find_api_key(str(name))
-    if key is None:
-        raise UsageError(f"{name!r} is not an API of Kafka")
-    return key
-
-
-def _error_code(name: str | int) -> int | None:
-    if str(name).lower() == "any":
-        return None
-    code = find_error_code(str(name))
-    if code is None:
-        raise UsageError(f"{name!r} is not an error of Kafka")
-    return code
-
-
-def _absolute(moment: Moment, start_ns: int) -> int:
-    if isinstance(moment, timedelta):
-        return start_ns + _ns_of(moment)
-    if isinstance(moment, datetime):
-        if moment.tzinfo is None:
-            raise UsageError(f"{moment} has no time zone")
-        return round(moment.timestamp() * 10**6) * 1000
-    return moment
-
-
-def _ns_of(duration: timedelta) -> int:
-    return duration // timedelta(microseconds=1) * 1000

@@ -43,6 +43,14 @@ class DiskFullError(JobError, UserError):
     """A Spark job failed because a disk is full."""
 
 
+def is_from_spark(error: Exception) -> bool:
+    """Return whether Spark, or the connection to it, raised an exception."""
+    names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
+        error, GatewayError | EOFError | ConnectionResetError | ConnectionRefusedError
+    )
+
+
 def job_error(error: BaseException, log: Path | None = None) -> JobError:
     """Return the error for an exception that Spark raised; `log` is the file of what the JVM printed."""
     sentence = explain(error, log)

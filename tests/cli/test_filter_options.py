@@ -5,36 +5,35 @@ import argparse
 import pytest
 
 from kdissect.cli.filter_options import (
-    Origin,
-    TimeArgument,
     api_argument,
     duration_argument,
     error_argument,
     time_argument,
 )
+from kdissect.tables.time_expressions import Origin, TimeExpression
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("+30s", TimeArgument("+30s", Origin.START, 30 * 10**9)),
-        ("5m", TimeArgument("5m", Origin.START, 300 * 10**9)),
-        ("+1.5ms", TimeArgument("+1.5ms", Origin.START, 1_500_000)),
+        ("+30s", TimeExpression("+30s", Origin.START, 30 * 10**9)),
+        ("5m", TimeExpression("5m", Origin.START, 300 * 10**9)),
+        ("+1.5ms", TimeExpression("+1.5ms", Origin.START, 1_500_000)),
         (
             "2026-11-21T04:00:00Z",
-            TimeArgument("2026-11-21T04:00:00Z", Origin.EPOCH, 1_795_233_600_000_000_000),
+            TimeExpression("2026-11-21T04:00:00Z", Origin.EPOCH, 1_795_233_600_000_000_000),
         ),
         (
             "2026-11-21T05:00:00+01:00",
-            TimeArgument("2026-11-21T05:00:00+01:00", Origin.EPOCH, 1_795_233_600_000_000_000),
+            TimeExpression("2026-11-21T05:00:00+01:00", Origin.EPOCH, 1_795_233_600_000_000_000),
         ),
         (
             "2026-11-21T04:00:00.25Z",
-            TimeArgument("2026-11-21T04:00:00.25Z", Origin.EPOCH, 1_795_233_600_250_000_000),
+            TimeExpression("2026-11-21T04:00:00.25Z", Origin.EPOCH, 1_795_233_600_250_000_000),
         ),
     ],
 )
-def test_times(text: str, expected: TimeArgument) -> None:
+def test_times(text: str, expected: TimeExpression) -> None:
     assert time_argument(text) == expected
     assert expected.absolute(7) == expected.time_ns + (7 if expected.origin is Origin.START else 0)
     assert duration_argument("2h") == 7200 * 10**9

@@ -4,6 +4,7 @@ import pytest
 
 from kdissect.cli.main import main
 from kdissect.dump.kafka07_schema_text import request_table
+from kdissect.dump.schema_text import api_fields, find_api
 from kdissect.protocol.releases import RELEASES
 from kdissect.protocol.schema.registry import APIS
 
@@ -101,3 +102,10 @@ def test_wrong_questions_get_one_sentence(arguments: list[str], capfd: pytest.Ca
     code = exit_code(["schema", *arguments])
     assert code == 2
     assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_a_version_that_is_served_on_request_only_is_unstable() -> None:
+    api = find_api("InitProducerId")
+    assert api is not None
+    assert "version 6 of 0-6, flexible, unstable in Kafka 4.3" in api_fields(api, 6)[0]
+    assert "flexible, live in Kafka 4.3" in api_fields(api, 5)[0]

@@ -34,6 +34,10 @@ def test_attributes_get_words() -> None:
     (batch,) = describe_records(bytes(data), False)["batches"]
     assert batch["_attributes"] == "none, log_append_time, transactional, control"
     assert batch["_crc"] == "wrong"
+    data[21:23] = struct.pack(">h", 0x40)  # delete horizon, in place of the base timestamp (KIP-534)
+    data[27:35] = struct.pack(">q", 1_700_000_000_000)
+    (batch,) = describe_records(bytes(data), False)["batches"]
+    assert batch["_attributes"] == "none, create_time, delete horizon 2023-11-14T22:13:20.000Z"
 
 
 def test_a_batch_that_is_cut_off_is_not_a_fault() -> None:

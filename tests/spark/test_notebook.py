@@ -1,5 +1,6 @@
 """In a notebook: the tables and the data source give what the steps give without Spark."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -38,3 +39,57 @@ def test_tables(engine: Engine, whole: Whole) -> None:
     found = kdissect.load_tables(engine.session(), SMALL)
     for name, table in whole(SMALL).items():
         assert rows_of(getattr(found, name), name).equals(in_order(table)), name
+
+
+def test_filters_and_comments(engine: Engine) -> None:
+    found = kdissect.load_tables(engine.session(), SMALL, api="Fetch", since="+1s")
+    every = kdissect.load_tables(engine.session(), SMALL).exchanges
+    first = every.selectExpr("min(coalesce(request_first_ns, response_first_ns))").first()[0]
+    expected = every.filter(f"api_key = 1 AND request_first_ns >= {first} + 1000000000").count()
+    names = {row.api_name for row in found.exchanges.select("api_name").distinct().collect()}
+    assert names == {"Fetch"}
+    assert found.exchanges.count() > 0
+    assert abs(found.exchanges.count() - expected) <= 5  # the capture begins with a packet without Kafka
+    comments = {field.name: field.metadata.get("comment") for field in found.exchanges.schema.fields}
+    assert comments["latency_ns"].startswith("from the last byte of the request")
+    assert all(comments.values())
+
+
+WITHOUT_JAVA = """
+import os
+import kdissect.spark.startup.java as java
+java.find_java.__defaults__ = (os.environ, ())  # no place where systems install it
+"""
+
+ELSEWHERE = """
+import sys, kdissect
+try:
+    tables = kdissect.load_tables(None, sys.argv[1], **eval(sys.argv[2]))
+    print(tables.exchanges.count())
+except kdissect.UserError as wrong:
+    print("one line:", wrong)
+"""
+
+
+@pytest.mark.parametrize(
+    ("filters", "java", "expected"),
+    [
+        ("{}", True, "[1-9][0-9]*"),
+        ("{}", False, "one line: .*Java.*"),
+        ("{'api': 'x'}", True, "one line: .*API.*"),
+    ],
+)
+def test_a_python_that_is_not_activated(filters: str, java: bool, expected: str, tmp_path: Path) -> None:
+    variables = environment() | {"PATH": "/usr/bin:/bin" if java else str(tmp_path)}
+    if not java:
+        variables["JAVA_HOME"] = str(tmp_path)
+    program = ELSEWHERE if java else WITHOUT_JAVA + ELSEWHERE
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(SMALL), filters],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.fullmatch(expected, done.stdout.strip()), done.stderr[-2000:]
+    assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20  # in the attributes
+DELETE_HORIZON = 0x40  # in the attributes (KIP-534)
 
 
 class BatchHeader(NamedTuple):
@@ -54,6 +55,14 @@ class BatchHeader(NamedTuple):
     def control(self) -> bool:
         """Whether brokers wrote the batch, as the end of a transaction for instance."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop tombstones and marks of this batch; it stands as base timestamp (KIP-534).
+
+        None if the broker has not set it yet.
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 _CODES = "qiibIhiqqqhii"  # of struct, one for each field of BatchHeader

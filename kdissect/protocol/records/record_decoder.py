@@ -11,7 +11,7 @@ stamped the wrapper, its time stands for all inside (KIP-31, KIP-32).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kdissect.protocol.records.batch_summary import summary_of
@@ -52,7 +52,7 @@ class RecordBatch:
     position: int  # of its first byte, from the start of the records field
     magic: int
     codec: int
-    base_offset: int
+    base_offset: int  # of its first record, also for a compressed message of magic 0 or 1
     log_append_time: bool
     checksum_holds: bool | None
     transactional: bool = False
@@ -285,6 +285,8 @@ def _read_message(data: bytes, frame: BatchFrame, room: _Room) -> Iterator[Recor
     plain = room.decompress(batch.codec, _wrapped(outer))
     inside = [_message(plain, inner) for inner in _inner_frames(plain)]
     shift = outer.offset - inside[-1].offset if inside and outer.offset and frame.magic == 1 else 0
+    if inside:
+        batch = replace(batch, base_offset=inside[0].offset + shift)  # the wrapper has the offset of the last
     for message in inside:
         if message.attributes & CODEC_BITS:
             raise _Malformed("a compressed message inside a compressed message")

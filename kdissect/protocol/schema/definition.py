@@ -62,6 +62,7 @@ class Api:
     former_name: str | None
     request: Message
     response: Message
+    unstable: range = NONE  # live versions that brokers serve only with unstable.api.versions.enable
 
 
 def fields_at(owner: Message | Field, version: int) -> tuple[Field, ...]:

@@ -16,10 +16,11 @@ A file is comments (`#`), then a header line, then lines whose indent of two spa
     versions = n | n "-" m | n "+" | "none"; where nothing is said, all of the parent's
 
 Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482),
-`live` ones (what Kafka 4.3 still serves), `was` (a former name). After `request` or `response`, `header 0 for
-0+` overrides the version of the message's header, and `trailing 0-2` lets an empty array stand behind the
-message. A file without an API holds plain messages, such as those carried inside `bytes`; `prefixed` says
-that a 2-byte version stands before the body. `as` names the message that a `bytes` field carries.
+`live` ones (what Kafka 4.3 still serves), `unstable` ones (served only if the broker's operator wants it),
+`was` (a former name). After `request` or `response`, `header 0 for 0+` overrides the version of the message's
+header, and `trailing 0-2` lets an empty array stand behind the message. A file without an API holds plain
+messages, such as those carried inside `bytes`; `prefixed` says that a 2-byte version stands before the body.
+`as` names the message that a `bytes` field carries.
 
 Versions are Python ranges. A wrong line raises `SchemaError` with its file and line number: the schema is
 ours, so a mistake in it is a bug, unlike wrong bytes, which are faults.
@@ -92,7 +93,15 @@ def _block(head: Line, body: list[Line]) -> Api | Message:
     header = _header_words(head, words)
     request, response = _halves(head, name, header, body)
     return Api(
-        int(key), name, header.versions, header.flexible, header.live, header.former_name, request, response
+        int(key),
+        name,
+        header.versions,
+        header.flexible,
+        header.live,
+        header.former_name,
+        request,
+        response,
+        header.unstable,
     )
 
 
@@ -102,6 +111,7 @@ class _Header(NamedTuple):
     live: range = NONE
     former_name: str | None = None
     prefixed: bool = False
+    unstable: range = NONE
 
 
 def _header_words(head: Line, words: list[str]) -> _Header:
@@ -109,13 +119,15 @@ def _header_words(head: Line, words: list[str]) -> _Header:
     known = {}
     for name in rest:
         known[name] = "" if name == "prefixed" else next(rest, "")
-    if unknown := known.keys() - {"versions", "flexible", "live", "was", "prefixed"}:
+    if unknown := known.keys() - {"versions", "flexible", "live", "unstable", "was", "prefixed"}:
         raise head.error(f"unknown word {min(unknown)!r}")
     if "versions" not in known:
         raise head.error("versions are missing")
     versions = _versions(head, known["versions"], None)
-    flexible, live = (_versions(head, known.get(name, "none"), versions) for name in ("flexible", "live"))
-    return _Header(versions, flexible, live, known.get("was"), "prefixed" in known)
+    flexible, live, unstable = (
+        _versions(head, known.get(name, "none"), versions) for name in ("flexible", "live", "unstable")
+    )
+    return _Header(versions, flexible, live, known.get("was"), "prefixed" in known, unstable)
 
 
 def _halves(head: Line, name: str, header: _Header, body: list[Line]) -> tuple[Message, Message]:

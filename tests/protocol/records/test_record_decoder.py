@@ -48,11 +48,13 @@ def test_offsets_in_a_wrapper_of_magic_1_are_relative(offset: int) -> None:
     data = offset.to_bytes(8) + record_set(1, 1)[8:]
     first = offset - 2 if offset else 0  # a producer that does not care says 0
     assert [record.offset for record in records_in(data)] == [first, first + 1, first + 2]
+    assert {record.batch.base_offset for record in records_in(data)} == {first}
 
 
 def test_offsets_in_a_wrapper_of_magic_0_are_absolute() -> None:
     data = (1002).to_bytes(8) + record_set(0, 1)[8:]
     assert [record.offset for record in records_in(data)] == [0, 1, 2]
+    assert {record.batch.base_offset for record in records_in(data)} == {0}
 
 
 def test_the_time_of_the_broker_stands_for_all_inside() -> None:

@@ -1,8 +1,8 @@
 """The exchanges that the page can show in full, for its drawer: as many as fit, each once.
 
-Those with errors come first, then the slowest, then the earliest. A row has the values of `COLUMNS`. An object
-at its end has the values of `RARE` that are there. Times are nanoseconds: the first from the first step, the
-others from the first. Packets are numbers as `PageNames.packet_ref` makes them. What the exchanges of a
+Those with errors come first, then the slowest, then the earliest. A row has the values of `COLUMNS` and, at
+its end, an object with those of `RARE` that are there. Times are nanoseconds: the first from the first step,
+the others from the first. Packets are numbers as `PageNames.packet_ref` makes them. What the exchanges of a
 connection share is in `connections`.
 """
 

@@ -1,0 +1,81 @@
+"""Times and durations as people write them, for the commands and for programs.
+
+A time is absolute (2026-05-01T14:00:00+02:00), of the capture's day in UTC (12:00:05.632, as reports print
+it), or counts from the start of the capture (+30s, 5m). What cannot be read raises ValueError with one
+sentence.
+"""
+
+import re
+from datetime import UTC, datetime, time
+from enum import Enum
+from typing import NamedTuple
+
+NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+NS_PER_DAY = 86_400 * 10**9
+TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
+"""What `--since` takes. The second form is how reports print a time."""
+
+
+class Origin(Enum):
+    """What a time counts from: the epoch, the first packet of the capture, or midnight (UTC) of its day."""
+
+    EPOCH = "epoch"
+    START = "start"
+    MIDNIGHT = "midnight"
+
+
+class TimeExpression(NamedTuple):
+    """A time as the user wrote it, in nanoseconds since an origin."""
+
+    text: str
+    origin: Origin
+    time_ns: int
+
+    def absolute(self, start_ns: int) -> int:
+        """Return the time in nanoseconds since the epoch, for a capture that starts at `start_ns`.
+
+        A time of day is the one nearest to the start: a capture of 23:50 to 00:10 has two days.
+        """
+        if self.origin is Origin.MIDNIGHT:
+            midnight = start_ns // NS_PER_DAY * NS_PER_DAY
+            days = (midnight - NS_PER_DAY, midnight, midnight + NS_PER_DAY)
+            return min((day + self.time_ns for day in days), key=lambda time_ns: abs(time_ns - start_ns))
+        return self.time_ns + start_ns if self.origin is Origin.START else self.time_ns
+
+
+def parse_duration(text: str) -> int:
+    """Return a duration in nanoseconds. Raise ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h)", text)
+    if not found:
+        raise ValueError(f"{text!r} is not a duration; examples: 50ms, 1.5s, 2m")
+    return round(float(found[1]) * NS_OF[found[2].replace("µ", "u")])
+
+
+def parse_time(text: str) -> TimeExpression:
+    """Return a time: absolute, of the capture's day, or relative to its start. Raise ValueError.
+
+    Times without a zone are UTC, as reports print them.
+    """
+    if re.fullmatch(r"\+?\d+(?:\.\d+)?\s*[a-zµ]+", text):
+        return TimeExpression(text, Origin.START, parse_duration(text.removeprefix("+")))
+    try:
+        if re.match(r"\d\d?:", text):
+            moment = time.fromisoformat(text.zfill(_width(text)))
+            return TimeExpression(text, Origin.MIDNIGHT, _ns_of_day(moment))
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time; examples: {TIMES}") from None
+    zoned = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return TimeExpression(text, Origin.EPOCH, round(zoned.timestamp() * 10**6) * 1000)
+
+
+def _width(text: str) -> int:
+    """Return the length of a time of day whose hour has two digits."""
+    return len(text) + (text[1] == ":")
+
+
+def _ns_of_day(moment: time) -> int:
+    """Return the nanoseconds since midnight (UTC) of a time of day; one with a zone may be negative."""
+    zone = moment.utcoffset()
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second - (zone.total_seconds() if zone else 0)
+    return round(seconds) * 10**9 + moment.microsecond * 1000
