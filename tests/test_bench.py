@@ -2,14 +2,16 @@
 that was stopped stays."""
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench import bench
+from tests.bench import bench, page
 from tests.bench.light import verdict
+from tests.bench.measure import run
 from tests.bench.sizing import lasting, sizing
 
 ROW = {
@@ -26,6 +28,28 @@ def test_half_as_fast_as_recorded_is_too_slow() -> None:
     said, good = verdict(ROW, {"times_as_fast": 6.1})
     assert not good
     assert "3.00 times as fast; 6.10 is recorded" in said
+
+
+def test_more_than_twice_as_much_processor_time_beside_the_anchor_is_too_much() -> None:
+    row = ROW | {"times_the_anchor": 50.0}
+    assert "50 times the processor time of the anchor" in verdict(row, None)[0]
+    assert verdict(row, {"times_as_fast": 3.0})[1]
+    assert verdict(row, {"times_as_fast": 3.0, "times_the_anchor": 25.0})[1]
+    assert not verdict(row, {"times_as_fast": 3.0, "times_the_anchor": 24.9})[1]
+
+
+def test_the_page_compares_processor_time_after_the_start_with_the_anchor() -> None:
+    row = {"capture": "chatty", "processor_seconds": {"kdissect": 9.0, "tshark": 58.0, "anchor": 0.2}}
+    text = "\n".join(page.beside_anchor([row], 4.0))
+    assert "| chatty | 0.20 s | 5.0 s | 25 | 58.0 s |" in text
+    assert list(page.beside_anchor([{"capture": "chatty"}], 4.0)) == []
+
+
+def test_processor_time_counts_processes_that_outlive_the_command() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
+    found = run([sys.executable, "-c", orphan])
+    assert found.processor_seconds >= 0.3
 
 
 def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:

@@ -33,7 +33,7 @@ from kdissect.files import (
     write_atomically,
 )
 from tests.bench import light, page
-from tests.bench.commands import REPOSITORY, kdissect, tshark
+from tests.bench.commands import REPOSITORY, anchor, kdissect, tshark
 from tests.bench.measure import Run, run
 from tests.bench.synthesis import synthesise
 
@@ -119,6 +119,10 @@ def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -
         "seconds": {
             command: statistics.median(one.seconds for one in runs) for command, runs in done.items()
         },
+        "processor_seconds": {
+            command: statistics.median(one.processor_seconds for one in runs)
+            for command, runs in done.items()
+        },
         "peak_mib": {command: max(one.peak_mib for one in runs) for command, runs in done.items()},
         "runs": {command: [asdict(one) for one in runs] for command, runs in done.items()},
     }
@@ -130,19 +134,22 @@ def recorded(name: str) -> str:
     return recorded(CAPTURES[name].repeats) if CAPTURES[name].repeats else name
 
 
-def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
-    """Compare on one capture; `cat` is the floor: what reading the file costs."""
+def against_tshark(folder: Path, name: str, runs: int, native: Path | None) -> dict[str, Any]:
+    """Compare on one capture; `cat` is the floor: what reading the file costs, and `native` an anchor."""
     path = capture(folder, name)
     run(["cat", str(path)])  # fills the page cache for all of them
     once = 1 if path.stat().st_size > GIGABYTE else runs
+    ports = server_ports(capture(folder, recorded(name)))
     commands = {
         "kdissect": (kdissect(path, "--quiet"), runs),
         "tshark": (
-            tshark(path, server_ports(capture(folder, recorded(name)))),
+            tshark(path, ports),
             once if name.startswith("chatty") else runs,
         ),
         "cat": (["cat", str(path)], runs),
     }
+    if native:
+        commands["anchor"] = (anchor(native, path, ports), runs)
     if name == DPKT:
         commands["dpkt loop"] = ([sys.executable, "-c", DPKT_LOOP, str(path)], 1)
     row = medians(name, commands, path)
@@ -234,6 +241,7 @@ def starting(folder: Path, runs: int) -> dict[str, Any]:
         "warm_seconds": statistics.median(one.seconds for one in warm),
         "first_line_seconds": statistics.median(one.first_line_seconds or 0 for one in warm),
         "first_run_seconds": first.seconds,
+        "processor_seconds": statistics.median(one.processor_seconds for one in warm),
     }
     print("start", found, flush=True)
     return found
@@ -297,7 +305,7 @@ class Part:
 SECTIONS_OF_ROWS = ("captures", "stages", "sizes", "shapes")
 
 
-def parts(folder: Path, wanted: list[str], runs: int) -> list[Part]:
+def parts(folder: Path, wanted: list[str], runs: int, native: Path | None = None) -> list[Part]:
     """Return the parts of a benchmark on the captures that are wanted, in the order in which they are
     measured."""
 
@@ -307,8 +315,8 @@ def parts(folder: Path, wanted: list[str], runs: int) -> list[Part]:
     return [
         Part("start", lambda: starting(folder, max(runs, 5))),
         Part("timeline", timeline),
-        Part("light", lambda: light.measured(folder)),
-        *of("captures", AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs)),
+        Part("light", lambda: light.measured(folder, native)),
+        *of("captures", AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs, native)),
         *of("stages", STAGES, lambda name: of_stages(folder, name)),
         *([Part("cores", lambda: by_cores(folder, min(runs, 2)))] if CORES in wanted else []),
         *of("sizes", BY_SIZE, lambda name: passing(folder, name)),
@@ -351,6 +359,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("bench-captures"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--light", action="store_true")
+    parser.add_argument("--anchor", type=Path, help="a native program to compare with")
     parser.add_argument("--only", nargs="+", choices=sorted(CAPTURES), default=sorted(CAPTURES))
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--page", action="store_true")
@@ -363,7 +372,7 @@ def main() -> None:
         chosen.folder.mkdir(parents=True, exist_ok=True)
         chosen.out.mkdir(parents=True, exist_ok=True)
         wanted = ["chatty"] if chosen.light else chosen.only
-        todo = parts(chosen.folder, wanted, 1 if chosen.light else chosen.runs)
+        todo = parts(chosen.folder, wanted, 1 if chosen.light else chosen.runs, chosen.anchor)
         measured(chosen.out / "bench.json", todo, chosen.anew)
     page.write(chosen.out)
 

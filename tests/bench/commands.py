@@ -22,3 +22,11 @@ def tshark(path: Path, server_ports: Sequence[int]) -> list[str]:
     decode = [word for port in server_ports for word in ("-d", f"tcp.port=={port},kafka")]
     fields = [word for name in FIELDS for word in ("-e", name)]
     return ["tshark", "-r", str(path), *decode, "-Y", "kafka", "-T", "fields", *fields]
+
+
+def anchor(program: Path, path: Path, server_ports: Sequence[int]) -> list[str]:
+    """Return the command of a native program that reads a capture: what the machine could do.
+
+    It takes the capture and the ports of the servers, and counts what `analyze` counts.
+    """
+    return [str(program), str(path), *map(str, server_ports)]

@@ -2,17 +2,22 @@
 at once.
 
 Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
-together, looked at ten times a second.
+together, looked at ten times a second. Processor time is that of all processes, those too that outlive the
+command for a moment: this process adopts them, and waits for them.
 """
 
+import ctypes
 import os
+import resource
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.1
+SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 @dataclass(frozen=True)
@@ -23,10 +28,31 @@ class Run:
     peak_mib: float
     first_line_seconds: float | None = None
     """When the command said something on standard error for the first time."""
+    processor_seconds: float = 0.0
+    """User and system time of all its processes."""
 
 
-def family(root: int) -> list[int]:
-    """Return a process and all that descend from it."""
+def adopt_descendants() -> None:
+    """Become the parent of processes whose own parent ends."""
+    ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def processor_seconds_of_children() -> float:
+    """Return the processor time of all children that were waited for, with that of processes below them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def wait_for_adopted(own: set[int]) -> None:
+    """Wait for all children but those in `own`; each that ends may leave others."""
+    while adopted := set(family(os.getpid(), deep=False)) - own:
+        for process in adopted:
+            with suppress(ChildProcessError):
+                os.waitpid(process, 0)
+
+
+def family(root: int, deep: bool = True) -> list[int]:
+    """Return a process and all that descend from it; only its children unless `deep`."""
     parents: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -35,6 +61,8 @@ def family(root: int) -> list[int]:
             except OSError:
                 continue
             parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry))
+    if not deep:
+        return parents.get(root, [])
     found, waiting = [], [root]
     while waiting:
         process = waiting.pop()
@@ -55,6 +83,8 @@ def pss_kib(process: int) -> int:
 def run(command: list[str], **environment: str) -> Run:
     """Run a command to its end, its output thrown away."""
     peak = 0
+    adopt_descendants()
+    before, own = processor_seconds_of_children(), set(family(os.getpid(), deep=False))
     began = time.perf_counter()
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | environment
@@ -78,4 +108,6 @@ def run(command: list[str], **environment: str) -> Run:
     watcher.join()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed: {(first + rest).decode(errors='replace')}")
-    return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None)
+    wait_for_adopted(own)
+    used = round(processor_seconds_of_children() - before, 2)
+    return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None, used)

@@ -69,6 +69,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     )
     yield from timeline(found.get("timeline"))
     yield from against(found["captures"], start["warm_seconds"])
+    yield from beside_anchor(found["captures"], start.get("processor_seconds", 0.0))
     yield from stages(found["stages"])
     yield from growth(found)
     yield from sizing(found)
@@ -159,6 +160,29 @@ def bound(row: dict[str, Any], start: float) -> str:
             else f"The goal leaves {aim - start:.1f} s after the start."
         )
     )
+
+
+def beside_anchor(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
+    """Yield the processor time after a start of `start` seconds, beside that of a native program."""
+    compared = [row for row in rows if "anchor" in row.get("processor_seconds", {})]
+    if compared:
+        yield ""
+        yield "## Against a native program"
+        yield ""
+        yield (
+            "A program of one purpose, compiled to machine code, counts the same requests and responses. All "
+            f"figures are processor time. The start, {start:.1f} s, is left out."
+        )
+        yield ""
+        yield "| capture | native | kdissect, after the start | times as much | tshark |"
+        yield "| --- | --- | --- | --- | --- |"
+        for row in compared:
+            used = row["processor_seconds"]
+            after = max(used["kdissect"] - start, 0.0)
+            yield (
+                f"| {row['capture']} | {used['anchor']:.2f} s | {after:.1f} s | "
+                f"{after / max(used['anchor'], 0.01):.0f} | {used['tshark']:.1f} s |"
+            )
 
 
 def stages(rows: list[dict[str, Any]]) -> Iterator[str]:

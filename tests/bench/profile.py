@@ -11,14 +11,9 @@ operators (`a + b` of arrays) counts for the call behind them.
 """
 
 import argparse
-import ctypes
-import os
-import resource
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,13 +25,12 @@ from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
 from tests.bench.commands import REPOSITORY, kdissect
+from tests.bench.measure import run
 from tests.bench.sampling import KINDS, Sampled, Seconds, sampled
 
 SMALL = REPOSITORY / "captures" / "steady.pcapng"
 FUNCTIONS, CALLS = 30, 40
 """Lines of the tables of functions and of calls."""
-
-SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 class Profile(NamedTuple):
@@ -76,18 +70,8 @@ def profile(path: Path, runs: int) -> Profile:
 
 
 def processor_seconds(command: Sequence[str]) -> float:
-    """Return the processor time of a command and of all processes that it starts.
-
-    Spark's outlive the command for a moment. This process adopts them, and waits for them.
-    """
-    ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=REPOSITORY)
-    with suppress(ChildProcessError):
-        while True:
-            os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """Return the processor time of a command and of all processes that it starts."""
+    return run([*command]).processor_seconds
 
 
 def page(found: Profile, name: str, whole: tuple[float, float] | None) -> Iterator[str]:
