@@ -49,6 +49,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("kdissect replay plan incident.pcap --target test:9092", "what would be sent, and what not"),
     ),
     "replay run": (("kdissect replay run incident.pcap --target test:9092 --execute --out run", "send it"),),
+    "replay try": (("kdissect replay try incident.pcap --target test:9092", "all in one command"),),
     "schema": (("kdissect schema Fetch --version 16", "fields of one message"),),
     "completion": (
         ("kdissect completion bash > ~/.local/share/bash-completion/completions/kdissect", "for bash"),

@@ -1,4 +1,4 @@
-"""`kdissect replay plan | prepare | run | compare`: from options to a run, its files and an exit code.
+"""`kdissect replay plan | prepare | run | try | compare`: from options to a run, its files and an exit code.
 
 Reports and plans go to standard output, everything else to standard error. A capture of which nothing can be
 sent is a `UserError` (exit code 2). A run that diverged, or that meets a `--fail-on` condition, is exit code
@@ -61,7 +61,8 @@ def replay(chosen: argparse.Namespace) -> int:
     if chosen.replay == "compare":
         return _compare(chosen, fail_on)
     settings, notice = settings_of(chosen), silent if chosen.quiet else _say
-    if chosen.replay == "run" and chosen.execute:
+    executes = chosen.replay in ("run", "try") and chosen.execute
+    if executes:
         check_output(_run_folder(chosen, settings), chosen.paths)
     check_target(settings)
     progress = LoadProgress(notice)
@@ -69,10 +70,26 @@ def replay(chosen: argparse.Namespace) -> int:
         prepared.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, prepared)
-        plan = make_plan(prepared)
-        if chosen.replay == "run" and chosen.execute:
-            return _run(chosen, prepared, plan, fail_on)
-        return _plan(chosen, plan)
+        if chosen.replay == "try":
+            _prepare_try(prepared, notice)
+        if executes:
+            return _run(chosen, prepared, make_plan(prepared), fail_on)
+        return _plan(chosen, make_plan(prepared, prepared=True))
+
+
+def _prepare_try(prepared: Replay, notice: Callable[[str], None]) -> None:
+    """Create the topics that are missing, and report what will be sent."""
+    missing = missing_topics(prepared)
+    if missing:
+        for each in prepared.run_alone(create_topics(prepared.context(), missing)):
+            if each.outcome != CREATED:
+                raise UserError(f"topic {escape(each.wanted.name)} could not be created: {each.outcome}")
+        prepared.learn()
+    plan = make_plan(prepared)
+    sums, load = plan["accounting"], plan["load"]
+    notice(f"topics created: {len(missing)}; requests to send: {sums['sent']:,} of {sums['captured']:,}")
+    notice(f"names on the target begin with {prepared.settings.prefix}")
+    notice(f"at {prepared.settings.pace} pace, at most {load['peak_requests_per_s']:,} requests per second")
 
 
 class LoadProgress:
@@ -192,10 +209,12 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
         for host, port in chosen.target:
             if not is_loopback(host):
                 raise UsageError(no_plaintext((host, port)))
+    run = getattr(chosen, "name", None) or time.strftime("%Y%m%dT%H%M%S")
+    prefix = chosen.prefix or f"try-{run}-" if chosen.replay == "try" else chosen.prefix
     return ReplaySettings(
         target=tuple(chosen.target),
-        run=getattr(chosen, "name", None) or time.strftime("%Y%m%dT%H%M%S"),
-        prefix="" if chosen.isolated_target else chosen.prefix,
+        run=run,
+        prefix="" if chosen.isolated_target else prefix,
         topic_map=dict(chosen.topic_map),
         topic_ids=dict(chosen.topic_id),
         group_map=dict(chosen.group_map),

@@ -16,10 +16,12 @@ from kdissect.text import parse_address
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_DEADLINE_NS = 30 * 10**9
+TRY_NS = 600 * 10**9  # the longest duration of a pass of `try`, if --max-duration says nothing else
 COMMANDS = {
     "plan": "report what would be sent, rewritten and skipped, and why; changes nothing on the target",
     "prepare": "create the topics that the target lacks; without --execute, list them",
     "run": "send the traffic; without --execute, the same as plan",
+    "try": "plan, prepare, run and compare in one command, under names of its own and within limits",
 }
 
 
@@ -192,10 +194,11 @@ NAMES = (
 REWRITING = (
     Option(
         "--groups",
-        ("off", "simple", "full"),
+        ("auto", "off", "simple", "full"),
         None,
-        "how much of consumer groups is replayed: nothing, commits, or membership too",
-        "off",
+        "what of consumer groups is replayed: what the capture needs, nothing, commits, or members too "
+        "(default: auto)",
+        "auto",
     ),
     Option("--offsets", ("auto", "identity"), None, "how positions are translated", "auto"),
     Option(
@@ -305,7 +308,14 @@ def _add_sending(parser: argparse.ArgumentParser, name: str) -> None:
     for title, options in GROUPS.items():
         _add(parser.add_argument_group(title), options)
     add_quiet(parser)
-    own = {"plan": [FORMAT], "prepare": [FORMAT, EXECUTE], "run": [EXECUTE, *RUN, *REPORT]}
+    if name == "try":
+        parser.set_defaults(execute=True, prefix="", max_duration=TRY_NS)
+    own = {
+        "plan": [FORMAT],
+        "prepare": [FORMAT, EXECUTE],
+        "run": [EXECUTE, *RUN, *REPORT],
+        "try": [*RUN, *REPORT],
+    }
     _add(parser, own[name])
 
 

@@ -6,7 +6,7 @@ a run can know (errors of the target, a first attempt that failed) is not in the
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,13 @@ BEFORE_GENERATION_2: Mapping[int, int] = {
 
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
 RATE_WINDOW_NS = 1_000_000_000
+CHOSEN_GROUPS: Mapping[Groups, str] = {
+    Groups.OFF: "the capture has no consumer groups",
+    Groups.SIMPLE: "consumer groups: commits without members, since the capture shows no members (--groups)",
+    Groups.FULL: "consumer groups: members join as in the capture (--groups simple replays commits only)",
+}
+"""What is said of groups that were chosen by what the capture needs."""
+
 MOST_IDS = 5  # of topic ids without a name that are listed
 
 
@@ -99,12 +106,16 @@ class _Totals:
         self.sent.append(item)
 
 
-def make_plan(replay: Replay) -> dict[str, Any]:
-    """Return the plan of a replay whose target is known."""
+def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
+    """Return the plan of a replay whose target is known.
+
+    With `prepared` the topics that `prepare` would create count as if they were there.
+    """
     context, loaded, totals = replay.context(), replay.loaded, _Totals()
+    present = context.cluster.topics.keys() | {topic.name for topic in missing_topics(replay) if prepared}
     for item in loaded.items:
         try:
-            version = _version_of(context, item, totals)
+            version = _version_of(context, item, totals, present)
         except SkipRequest as skip:
             totals.add_skipped(item, skip)
         else:
@@ -141,7 +152,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals) -> int:
+def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals, present: Collection[str]) -> int:
     """Return the version in which a request would be sent. Raise SkipRequest if it would not be.
 
     The groups that it names, and its topic ids without a name, are added to the totals.
@@ -159,14 +170,14 @@ def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals) -> in
         totals.nameless_ids.update(ids - context.names.captured_ids.keys() - {ZERO_ID})
     version = context.rewriter.version(item, lowest, highest)
     if key in PARTITIONS_OF:
-        _check_topics(context, key, body)
+        _check_topics(context, key, body, present)
     if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
         context.rewriter.rewrite(item, body, version)
     return version
 
 
-def _check_topics(context: ReplayContext, key: int, body: Tree) -> None:
-    """Raise SkipRequest if no topic of a request is on the target."""
+def _check_topics(context: ReplayContext, key: int, body: Tree, present: Collection[str]) -> None:
+    """Raise SkipRequest if no topic of a request is among those that are present on the target."""
     place = PARTITIONS_OF[key]
     names = [context.names.captured_topic(topic, place.name) for topic in body.get(place.topics) or ()]
     if not names:
@@ -175,7 +186,7 @@ def _check_topics(context: ReplayContext, key: int, body: Tree) -> None:
         raise SkipRequest(Disposition.POLICY, "an internal topic")
     if all(name is None for name in names):
         raise SkipRequest(Disposition.HEADLESS, "a topic id has no name in the capture")
-    if not any(name and context.names.topic(name) in context.cluster.topics for name in names):
+    if not any(name and context.names.topic(name) in present for name in names):
         first = next(name for name in names if name)
         raise SkipRequest(Disposition.DEPENDENCY, f"topic {context.names.topic(first)} is not on the target")
 
@@ -371,5 +382,7 @@ def _warnings(replay: Replay) -> Iterator[str]:
         yield "captured credentials are never used: every connection uses the login of the operator, or none"
     if replay.settings.credentials and replay.settings.tls and replay.settings.tls.insecure:
         yield "the target's certificate is not checked: whoever answers in its place gets the login"
-    if replay.settings.groups is Groups.OFF:
+    if replay.settings.groups_chosen:
+        yield CHOSEN_GROUPS[replay.settings.groups]
+    elif replay.settings.groups is Groups.OFF:
         yield "consumer groups are not replayed (--groups simple or full)"

@@ -23,6 +23,7 @@ class Groups(StrEnum):
     OFF = "off"
     SIMPLE = "simple"  # commits without membership
     FULL = "full"  # members join, and the leader that the target names assigns
+    AUTO = "auto"  # what the capture needs: full with members, else simple with commits, else off
 
 
 class Offsets(StrEnum):
@@ -104,6 +105,7 @@ class ReplaySettings:
     allowed_apis: frozenset[int] = frozenset()
     allow_lossy: bool = False
     groups: Groups = Groups.OFF
+    groups_chosen: bool = False  # by what the capture needs
     offsets: Offsets = Offsets.AUTO
     timestamps: Timestamps = Timestamps.KEEP
     pace: Pace = Pace.SCHEDULE

@@ -14,7 +14,7 @@ from tests.docs.markdown import table
 
 Commands = Mapping[str, argparse.ArgumentParser]
 ON_SPARK = ("analyze", "who", "diff", "ready", "sql", "export")
-SENDING = ("replay plan", "replay prepare", "replay run")
+SENDING = ("replay plan", "replay prepare", "replay run", "replay try")
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:

@@ -19,14 +19,16 @@ from kdissect.replay.effects import Coroutine, Part, ask_one
 from kdissect.replay.engine.standalone import run_standalone
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.resolver import is_own
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.safety import AbortRun, Admission
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
+from kdissect.replay.target.leaders import LEAST_METADATA
 from kdissect.text import format_address, format_size
 
 PATIENCE_S = 8.0  # for each address
-FIRST_WITH_BROKERS, WITH_CLUSTER_ID = 1, 4  # versions of Metadata
+USUAL_METADATA = 5  # version
 LEAST_ROOM = 16 << 20  # bytes
 
 
@@ -41,18 +43,17 @@ def check_target(settings: ReplaySettings) -> None:
 
 def _ask(settings: ReplaySettings, cluster: TargetCluster) -> Coroutine[None]:
     where = format_address(*settings.target[0])
-    answer = yield from ask_one(Part(ApiKey.METADATA, FIRST_WITH_BROKERS, {"topics": []}))
+    yield from ask_one(Part(ApiKey.API_VERSIONS, 0, {}))  # the handshake before it learns the versions
+    version = chosen_version(ApiKey.METADATA, USUAL_METADATA, cluster.versions.get(ApiKey.METADATA)) or 1
+    body: Tree = {"topics": []}
+    if version >= LEAST_METADATA:
+        body["allow_auto_topic_creation"] = False
+    answer = yield from ask_one(Part(ApiKey.METADATA, version, body))
     if not answer.body:
         raise AbortRun(f"{where} does not tell the brokers of its cluster: {answer.bucket}")
-    if settings.known_target is None:
-        return
-    version = chosen_version(ApiKey.METADATA, WITH_CLUSTER_ID, cluster.versions.get(ApiKey.METADATA)) or 1
-    body = (
-        {"topics": [], "allow_auto_topic_creation": False} if version >= WITH_CLUSTER_ID else {"topics": []}
-    )
-    found = (yield from ask_one(Part(ApiKey.METADATA, version, body))).body.get("cluster_id")
-    if found is not None and found != settings.known_target:
-        raise AbortRun(f"{where}: the target's cluster id is {found}, not {settings.known_target}")
+    found, wanted = answer.body.get("cluster_id"), settings.known_target
+    if wanted is not None and found is not None and found != wanted:
+        raise AbortRun(f"{where}: the target's cluster id is {found}, not {wanted}")
 
 
 def check_output(folder: Path, captures: Iterable[str]) -> None:

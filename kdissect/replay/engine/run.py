@@ -5,6 +5,7 @@ made. The parts do not know each other; they are put together here, once for pla
 `pass_worker` for each process.
 """
 
+import dataclasses
 import gc
 import signal
 import threading
@@ -15,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from kdissect.files import ScratchDirectory
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.replay.effects import Coroutine, T
 from kdissect.replay.engine.crash_recovery import CrashJournal, crash_guard, recovered_pass
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult
@@ -31,7 +33,7 @@ from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.net.resolver import is_own, resolve_all
 from kdissect.replay.net.transport import now_ns, wall_ns
 from kdissect.replay.safety import Admission, captured_hosts
-from kdissect.replay.settings import ReplaySettings
+from kdissect.replay.settings import Groups, ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.discover import TargetDescription
 
@@ -49,6 +51,9 @@ class PlayedPass:
         """Return one of the responses to a request."""
         return self.spools[result.spool].get(slot) or b""
 
+
+JOINS = EPOCH_HEARTBEATS | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT}
+"""Requests that only members of a group send."""
 
 SavePass = Callable[[int, PlayedPass], object]
 """Saves a pass by its number."""
@@ -85,6 +90,7 @@ class Replay:
                     settings.topic_ids,
                     progress,
                 )
+                self.settings = settings = with_groups(settings, self.capture)
                 self.loaded: ReplayInput = load(self.capture, self.spool, settings)
         except BaseException:
             self.close()
@@ -193,6 +199,15 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def with_groups(settings: ReplaySettings, capture: Capture) -> ReplaySettings:
+    """Return the settings with the groups that a capture needs, if they are left open (`Groups.AUTO`)."""
+    if settings.groups is not Groups.AUTO:
+        return settings
+    keys = {request.key for request in capture.requests if not request.excluded_by}
+    groups = Groups.FULL if keys & JOINS else Groups.SIMPLE if keys & OFFSET_COMMITS else Groups.OFF
+    return dataclasses.replace(settings, groups=groups, groups_chosen=True)
 
 
 def _send(

@@ -103,8 +103,8 @@ def read(
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     for request in _requests(reader, selection, capture, spool):
         capture.requests.append(request)
-        if not request.index % PROGRESS_STEP:
-            progress(request.index)
+        if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
+            progress(request.index + 1)
     _refuse_unread_tls(capture, reader)
     return capture
 

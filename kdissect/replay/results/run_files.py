@@ -40,7 +40,7 @@ from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1
-PATIENCE_S = 4.0  # until when the requests of a run that was stopped are written one by one
+PATIENCE_S = 2.0  # until when the requests of a run that was stopped are written one by one
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
 
 
@@ -111,9 +111,9 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
 
 def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
+    stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
     results = sorted(played.outcome.results, key=lambda result: result.index)
     showing = DescribeOptions(replay.capture.names)
-    stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
     counted: Counter[tuple[int, str, str]] = Counter()
     for result in results:
         item = replay.loaded.items[result.index]

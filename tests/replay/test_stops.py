@@ -1,0 +1,87 @@
+"""Runs that are stopped by a signal or by a full disk: the report is there at once, and says so."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdissect.errors import ExitCode
+from tests.helpers.command import COMMAND, environment
+from tests.helpers.conversations import CAPTURES
+from tests.helpers.null_target import null_target
+
+CAPTURE = CAPTURES / "steady.pcapng"
+REPORT_S = 10
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 17 MiB: as much as a run wants at least."""
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=17m", "tmpfs", str(place)]
+    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def start(out: Path, target: str, *more: str) -> subprocess.Popen[str]:
+    """Start a run that takes minutes."""
+    command = [*COMMAND, "replay", "run", str(CAPTURE), "--target", target, "--execute", "--out", str(out)]
+    command += ["--speed", "0.1", "--format", "json", *more]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment(KDISSECT_JIT="0"), text=True, **pipes)
+
+
+def wait_until_sending(process: subprocess.Popen[str]) -> None:
+    """Wait until the run has its connections, which it keeps."""
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline and process.poll() is None:
+        guards = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, check=False).stdout
+        if guards:  # the process that saves what a killed run knew is begun just before
+            time.sleep(2)
+            return
+        time.sleep(0.1)
+    raise AssertionError(process.communicate())
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_signal_ends_a_run_with_its_report(tmp_path: Path, stop: signal.Signals, processes: str) -> None:
+    with null_target() as target:
+        run = start(tmp_path / "run", target, "--processes", processes)
+        wait_until_sending(run)
+        began = time.monotonic()
+        run.send_signal(stop)
+        told, errors = run.communicate(timeout=60)
+        assert time.monotonic() - began < REPORT_S
+    assert run.returncode == ExitCode.INVALID, errors
+    report = json.loads(told)
+    assert "incomplete: interrupted" in report["because"]
+    assert report["accounting"]["captured"] == report["accounting"]["sent"] + report["accounting"]["skipped"]
+    assert (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_full_disk_ends_a_run_and_its_report_survives(tmp_path: Path, tiny: Path) -> None:
+    with null_target() as target:
+        run = start(tiny / "run", target)
+        wait_until_sending(run)
+        with (tiny / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(1 << 12))
+        told, errors = run.communicate(timeout=60)
+    assert run.returncode == ExitCode.USER_ERROR, errors
+    because = json.loads(told)["because"]
+    assert any("nothing more can be written to" in reason for reason in because), because
+    assert "the files of the run could not be written" in errors
