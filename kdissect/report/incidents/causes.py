@@ -16,7 +16,7 @@ from kdissect.report.model.findings import Severity
 CRITICAL, WARNING, NOTE = Severity
 
 FOLLOWS_A_LOST_SERVER = (
-    Link(("latency_rose", "client_latency_rose", "server_silent"), Relation.ANYWHERE, 3 * SECOND, 3 * SECOND),
+    Link(("latency_rose", "client_latency_rose", "server_silent"), Relation.ANYWHERE, 5 * SECOND, 3 * SECOND),
     Link(
         (
             "connections_ended",
@@ -33,6 +33,7 @@ FOLLOWS_A_LOST_SERVER = (
     ),
     Link(
         (
+            "replicas_missing",
             "leader_moved",
             "leadership_left",
             "coordinator_left",
@@ -49,7 +50,15 @@ FOLLOWS_A_LOST_SERVER = (
         after_ns=30 * SECOND,
     ),
     Link(
-        ("member_expired", "rebalance_storm", "behind_long_poll", "empty_fetch_loop", *LED_BY_CLIENTS),
+        (
+            "member_expired",
+            "rebalance_storm",
+            "behind_long_poll",
+            "empty_fetch_loop",
+            "unanswered_cut",
+            "unanswered_timeout",
+            *LED_BY_CLIENTS,
+        ),
         Relation.CLIENT,
         after_ns=30 * SECOND,
     ),
@@ -193,11 +202,11 @@ CAUSES = (
         name="too_few_in_sync_replicas",
         layer=Layer.CLUSTER,
         severity=CRITICAL,
-        anchors=("errors_repeated",),
+        anchors=("replicas_missing",),
         judge=cluster_causes.too_few_in_sync_replicas,
         links=(
-            Link(("errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
-            Link(("errors_repeated", "retriable_errors_lasted"), Relation.CLIENT),
+            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
             Link(("empty_fetch_loop",), Relation.ANYWHERE),
         ),
         needs="writes refused with NOT_ENOUGH_REPLICAS",
@@ -217,7 +226,7 @@ CAUSES = (
                 ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
             ),
             Link(("latency_rose", "client_latency_rose", "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
-            Link(("errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
+            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
         ),
         needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",
         against="one of the brokers died, froze or cannot be reached by anybody",

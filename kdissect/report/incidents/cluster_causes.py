@@ -7,7 +7,6 @@ too_few_in_sync_replicas    writes are refused since replicas are missing
 
 from collections import Counter
 
-from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed
@@ -18,7 +17,6 @@ ELECTED_CLIENTS = 2
 EARLY_NS = 3 * SECOND
 """In the first seconds of a capture clients still learn who leads: errors of that time tell of no move."""
 
-LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 NAMED = 3
 
 
@@ -78,11 +76,12 @@ def coordinator_moved(case: Case) -> Diagnosis | None:
 def too_few_in_sync_replicas(case: Case) -> Diagnosis | None:
     """Writes are refused with NOT_ENOUGH_REPLICAS."""
     errors = case.anchor
-    if errors.measures["code"] not in LOST_REPLICAS:
-        return None
-    left = case.near(("leadership_left", "connections_ended"), Relation.ANYWHERE, 10 * SECOND, 0)
-    gone = sorted({signal.subject.name for signal in left if signal.begin_ns <= errors.begin_ns + SECOND})
-    names = f" while {listed(gone, NAMED)} was gone" if gone else ""
+    gone: list[str] = []
+    for kind in ("connections_ended", "follower_silent", "attempts_refused"):
+        lost = case.near((kind,), Relation.ANYWHERE, 10 * SECOND, 0)
+        early = {signal.subject.name for signal in lost if signal.begin_ns <= errors.begin_ns + 3 * SECOND}
+        gone = gone or sorted(early)
+    names = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
     topic = listed(errors.topics, NAMED) or errors.subject.name
     count = counted(errors.measures["count"], "write")
     lasted = (

@@ -1,5 +1,6 @@
 """What an incident did to clients, and its consequences in sentences."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,6 +8,9 @@ from kdissect.report.model.incidents import Impact, Signal
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
 
 SECOND = 10**9
+REPLICA = re.compile(r"broker-\d+-fetcher-\d+ ")
+"""Replica fetchers are no clients of anybody who asks whom an incident hurt."""
+
 CLIENT_WEIGHT = 2.0
 """A client that is touched weighs as much as so many seconds of waiting, or as many failed requests."""
 
@@ -24,7 +28,7 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     for signal in signals:
         by_kind[signal.kind] += signal.requests
         wait_ns[signal.kind] += signal.wait_ns
-        clients.update(signal.clients)
+        clients.update(name for name in signal.clients if not REPLICA.match(name))
     for name, requests in by_kind.items():
         counts = kinds[name].counts
         largest[counts] = max(largest[counts], requests)

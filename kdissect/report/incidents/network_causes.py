@@ -131,10 +131,11 @@ def slow_reader(case: Case) -> Diagnosis | None:
 def wrong_advertised_listener(case: Case) -> Diagnosis | None:
     """An address that Metadata names never accepts a connection."""
     refused = case.anchor
-    sentence = _capitalized_kind(refused.sentence)
-    clients = f"; clients: {_clients(refused)}" if refused.clients else ""
     return _diagnosis(
-        case, sentence + clients, 0.9, speaks_for=("nobody connected to that address in the whole capture",)
+        case,
+        _capitalized_kind(refused.sentence),
+        0.9,
+        speaks_for=("nobody connected to that address in the whole capture", "the broker is up"),
     )
 
 
@@ -190,6 +191,7 @@ WAITED = (
     "idle_connection_dropped",
     "window_closed",
     "follower_silent",
+    "requests_open",
 )
 """What clients and servers show when packets do not arrive."""
 
@@ -312,8 +314,18 @@ NETWORK_CAUSES = (
         anchors=("tls_handshake_failed",),
         judge=tls_failure,
         links=(
-            Link(("tls_failed", "connection_churn", "unanswered_cut"), Relation.SERVER, EVER, EVER),
-            Link(("unanswered_cut", "connection_churn"), Relation.CLIENT, EVER, EVER),
+            Link(
+                ("tls_failed", "connection_churn", "connections_storm", "unanswered_cut"),
+                Relation.SERVER,
+                EVER,
+                EVER,
+            ),
+            Link(
+                ("unanswered_cut", "connection_churn", "connections_storm", "requests_open"),
+                Relation.CLIENT,
+                EVER,
+                EVER,
+            ),
         ),
         needs="TLS handshakes end with an alert, or one of the two sides speaks no TLS",
         against="",

@@ -11,7 +11,7 @@ broker_overloaded the same, and it has more requests than before
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted
+from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
@@ -34,6 +34,7 @@ SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
 
 DOWN_ATTEMPTS = 3
+TOPICS_NAMED = 3
 BY_SERVER = 0.6
 """The part of connections that the server closed, from which on it ended them all."""
 
@@ -99,6 +100,7 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     if refused:
         attempts = counted(sum(signal.requests for signal in refused), "attempt")
         parts.append(f"{attempts} to connect refused{'' if end else ' until the end of the capture'}")
+    parts += _refused_writes(case)
     back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
     headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
@@ -148,6 +150,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     silent = case.anchor
     if not _is_long(case) or _waits_for_another(case) or _ended_first(case):
         return None
+    alone = silent.measures["connections"] == 1
     waiting = counted(silent.requests, "request")
     connections = counted(silent.measures["connections"], "connection")
     lasted = format_duration(silent.measures["silent_ns"])
@@ -158,10 +161,13 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         silent.end_ns,
         f"{capitalized(silent.subject.name)} froze at {format_clock(silent.begin_ns)} {ending}: "
         f"it sent nothing while {waiting} on {connections} waited",
-        0.9 if silent.end_ns is not None else 0.75,
+        (0.9 if silent.end_ns is not None else 0.75) - (0.2 if alone else 0),
         (silent,),
         speaks_for=("all of its connections were silent at the same time",),
-        speaks_against=() if silent.end_ns is not None else ("it did not answer again in the capture",),
+        speaks_against=(
+            *(() if silent.end_ns is not None else ("it did not answer again in the capture",)),
+            *(("only one connection shows it",) if alone else ()),
+        ),
     )
 
 
@@ -178,6 +184,16 @@ def _is_long(case: Case) -> bool:
     if lasted < SURELY_FROZEN_NS and lasted < NOISE_RATIO * max(pauses, default=0):
         return False
     return lasted >= (FROZEN_NS if pauses else FROZEN_CALM_NS)
+
+
+def _refused_writes(case: Case) -> list[str]:
+    """Return what topics that want more in-sync replicas than are left do."""
+    missing = case.near(("replicas_missing",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND)
+    if not missing:
+        return []
+    topics = listed(sorted({topic for signal in missing for topic in signal.topics}), TOPICS_NAMED)
+    writes = counted(sum(signal.requests for signal in missing), "write")
+    return [f"{writes} to {topics} refused since too few replicas are in sync"]
 
 
 def _ended_first(case: Case) -> bool:

@@ -1,6 +1,7 @@
 """Signals about error responses: the same error again and again, leadership that left a server, coordinators.
 
     errors_repeated     an error code of an API, for one topic, group or transactional id, several times
+    replicas_missing    the same, where the error is that too few replicas are in sync
     leadership_left     a server refuses requests for partitions that it led
     coordinator_left    a server refuses requests of groups or transactions that it coordinated
 
@@ -69,9 +70,11 @@ an admin tries one kind of group after the other.
 
 ERROR_KINDS = (
     SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
+    SignalKind("replicas_missing", "writes refused for want of in-sync replicas", SignalCounts.ERRORS),
     SignalKind("leadership_left", "a server refuses partitions that it led", SignalCounts.ERRORS),
     SignalKind("coordinator_left", "a server refuses groups that it coordinated", SignalCounts.ERRORS),
 )
+LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 NAMED = 3
 REPLICA = "broker-"
 
@@ -113,7 +116,7 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
     who = f"from {clients[0]}" if len(clients) == 1 else f"from {counted(len(clients), 'client')}"
     to_the_end = context.end_ns - last < APART_NS // 3
     return make_signal(
-        "errors_repeated",
+        "replicas_missing" if first.code in LOST_REPLICAS else "errors_repeated",
         subject,
         (first.first_ns, None if to_the_end else last),
         f"{first.api}{about} was refused with {error_name(first.code or 0)} {counted(count, 'time')}, "

@@ -15,6 +15,9 @@ from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import client_text
 
 ATTEMPTS = frozenset({"refused_connections", "connection_churn", "tls_failed"})
+BUSY = frozenset({"empty_fetch_loop", "metadata_storm"})
+"""Requests that are needless, and neither late nor refused."""
+
 CUT = frozenset({"unanswered_cut", "unanswered_timeout"})
 
 
@@ -23,6 +26,8 @@ def _counts(name: str, severity: Severity) -> SignalCounts:
         return SignalCounts.CUT
     if name in ATTEMPTS:
         return SignalCounts.ATTEMPTS
+    if name in BUSY:
+        return SignalCounts.NOTHING
     return SignalCounts.NOTHING if severity is Severity.NOTE else SignalCounts.ERRORS
 
 

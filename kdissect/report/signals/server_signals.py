@@ -34,7 +34,7 @@ SECOND = 10**9
 SILENT_NS = SECOND
 """A shorter silence is not worth a signal: garbage collection and busy hosts pause for less."""
 
-SILENT_CONNECTIONS = 2
+SILENT_CONNECTIONS, BUSY_RESPONSES = 2, 20
 TOGETHER_NS = SECOND // 4
 ENDED_SHARE = 0.6
 """The part of a server's open connections that ends together when the server itself ends."""
@@ -61,22 +61,26 @@ def _silences(context: SignalContext) -> Iterator[Signal]:
     hosts, ports = (replies.arrow(name).to_pylist() for name in ("server_host", "server_port"))
     names = np.array(context.servers.names(hosts, ports), object)
     for number, name in enumerate(context.server_names):
-        spans = _gaps(replies, np.flatnonzero(names == name), context.end_ns)
+        spans = _gaps(replies, np.flatnonzero(names == name), (context.begin_ns, context.end_ns))
         for begin, end in spans:
             waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
-            if len(waiting):
+            silent = np.unique(rows[waiting])
+            if len(silent) >= SILENT_CONNECTIONS or _is_only_one(context, number, silent, (begin, end)):
                 yield from _silence(context, name, waits, waiting, rows, (begin, end))
 
 
-def _gaps(replies: TableColumns, rows: Ints, end_ns: int) -> list[tuple[int, int]]:
-    """Return the long spans of a server without a reply, that to the end of the capture too."""
+def _gaps(replies: TableColumns, rows: Ints, span_ns: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the long spans of a server without a reply, those at both ends of the capture too.
+
+    A server that never replies is none that fell silent.
+    """
     if not len(rows):
         return []
     order = rows[np.argsort(replies.ints("first_ns")[rows], kind="stable")]
-    first = np.append(replies.ints("first_ns")[order], end_ns)
-    last = np.maximum.accumulate(replies.ints("last_ns")[order])
-    wide = np.flatnonzero(first[1:] - last >= SILENT_NS)
-    return list(zip(last[wide].tolist(), first[1:][wide].tolist(), strict=True))
+    first = np.append(replies.ints("first_ns")[order], span_ns[1])
+    last = np.maximum.accumulate(np.append(span_ns[0], replies.ints("last_ns")[order]))
+    wide = np.flatnonzero(first - last >= SILENT_NS)
+    return list(zip(last[wide].tolist(), first[wide].tolist(), strict=True))
 
 
 def _waiting(waits: TableColumns, of_server: Mask, begin: int, end: int, capture_end: int) -> Ints:
@@ -90,6 +94,14 @@ def _waiting(waits: TableColumns, of_server: Mask, begin: int, end: int, capture
     return np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
 
 
+def _is_only_one(context: SignalContext, number: int, silent: Ints, span: tuple[int, int]) -> bool:
+    """Return whether a server has one busy connection during a span, and that one waits."""
+    facts = context.connections
+    across = facts.talks & (facts.server == number) & (facts.first_ns <= span[0]) & (facts.last_ns >= span[1])
+    busy = context.facts.columns.ints("responses")[silent] >= BUSY_RESPONSES
+    return len(silent) == 1 and int(across.sum()) == 1 and bool(busy.all())
+
+
 def _silence(
     context: SignalContext,
     name: str,
@@ -99,8 +111,6 @@ def _silence(
     span: tuple[int, int],
 ) -> Iterator[Signal]:
     silent = np.unique(connections[waiting])
-    if len(silent) < SILENT_CONNECTIONS:
-        return
     earliest = int(waits.ints("first_begin_ns")[waiting].min())
     begin = max(span[0], min(earliest, span[1]))
     begin = span[0] if begin - span[0] < SECOND else begin

@@ -350,7 +350,7 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
             f"{format_clock(begin)} on: {reason}",
             measures={"attempts": len(connections)},
             servers=servers,
-            clients=named,
+            clients={client_text(row["client_id"], client_host) for row in connections},
             requests=len(connections),
             evidence=[connection_evidence(who, reason, connections)],
         )

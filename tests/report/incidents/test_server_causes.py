@@ -123,6 +123,35 @@ def test_a_broker_that_stood_still_and_came_back(lasted_s: float, tmp_path: Path
     assert seconds_of(incident.end_ns) == pytest.approx(MOMENT_S + lasted_s, abs=0.3)
 
 
+def test_the_only_connection_of_a_server_shows_that_it_stood_still(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect(client_id="only")
+    for at_ms in (*range(10, 10_000, 200), *range(18_100, 25_000, 200)):
+        produce(line, at_ms, offset=at_ms)
+    produce(line, 10_010, took_ms=8_000, offset=10_010)
+    (incident,) = warnings(story, tmp_path)
+    assert incident.cause == "broker_frozen"
+    assert incident.confidence < 0.8
+
+
+def test_a_broker_that_stood_still_when_the_capture_began(tmp_path: Path) -> None:
+    story, _ = cluster(pause(2, 0, 8))
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_frozen", name_of(2))
+
+
+def test_two_brokers_that_die_one_after_the_other(tmp_path: Path) -> None:
+    at_s = {2: 8, 3: 18}
+    story, lines = cluster(lambda node, at_ms: None if at_ms > 1000 * at_s.get(node, 99) - 40 else 3)
+    for node, second in at_s.items():
+        for number, client in enumerate(PRODUCERS):
+            lines[client, node].ask(1000 * second - 1, 3, 1, {"topics": []})
+            lines[client, node].close(1000 * second + number / 10, by_client=False, reset=True)
+        refuse(story, node, 1000 * second + 20, 30_000)
+    found = [(one.cause, one.subject.name) for one in warnings(story, tmp_path)]
+    assert found == [("broker_killed", name_of(2)), ("broker_killed", name_of(3))]
+
+
 def test_a_short_pause_is_no_warning(tmp_path: Path) -> None:
     story, _ = cluster(pause(3, MOMENT_S, 0.7))
     assert warnings(story, tmp_path) == []
