@@ -153,7 +153,7 @@ def slow_reader(s: Scene) -> None:
             "queued.min.messages": 100,
         },
     )
-    s.opening()
+    s.roll(settle=10)  # until the consumer reads
     s.wait(8, 10)
     assert child.process is not None
     s.later(child.process.send_signal, signal.SIGCONT)

@@ -137,6 +137,7 @@ def wrong_advertised_listener(s: Scene) -> None:
     s.later(s.brokers.restart, broker)
     s.brokers.restart(broker, advertised_port=9999)
     s.brokers.ready()
+    s.brokers.elect_preferred(*topics)  # else it leads nothing, and nobody needs it
     s.roll()
     subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": wrong}
     s.blame("wrong_advertised_listener", subject, [wrong], s.truth["begin_ns"])
