@@ -1,4 +1,7 @@
-"""Names of topics: what the wire says, else what a topic id means, else the id itself."""
+"""Names of topics: what the wire says, else what a topic id means, else the id itself.
+
+A topic id means what a Metadata response says, or else what offsets tell (`equal_offsets`).
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +9,8 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import NAMES
 from kdissect.report.partials import Partial
+from kdissect.report.query.equal_offsets import names_by_offsets
+from kdissect.report.timeline.signal_tables import COMMITTED
 
 
 class TopicNames:
@@ -19,6 +24,7 @@ class TopicNames:
             for row in rows
             if row["topic_id"] is not None and row["topic"] is not None
         }
+        self._names |= names_by_offsets(partial, COMMITTED, self._names)
 
     def name(self, topic: str | None, topic_id: str | None) -> str | None:
         """Return the name of a topic; None if neither a name nor an id is given."""
