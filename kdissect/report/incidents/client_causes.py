@@ -5,6 +5,9 @@ from collections.abc import Callable
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, OF_GROUPS, OF_REFUSALS, stated
 from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Signal
+from kdissect.report.wording import counted
+from kdissect.text import format_clock
 
 CRITICAL, WARNING, NOTE = Severity
 REASONS = (
@@ -21,6 +24,11 @@ REASONS = (
 
 GOT_WORSE = (
     "client_latency_rose",
+    "connection_churn",
+    "offset_repeated",
+    "slow_transfer",
+    "tls_handshake_failed",
+    "kafka_4_refuses",
     "batches_tiny",
     "errors_repeated",
     "lag_grew",
@@ -66,6 +74,12 @@ def deployment(case: Case) -> Diagnosis | None:
     )
 
 
+def _versions(refused: Signal) -> str:
+    """Return the words about who uses which version: the evidence has the client and the versions."""
+    client, _, versions = refused.sentence.partition(": ")
+    return f"{client} uses versions that brokers no longer speak: {versions}"
+
+
 def unsupported_version(case: Case) -> Diagnosis | None:
     """Requests in versions that brokers do not know any more, on connections that end without an answer."""
     refused = case.anchor
@@ -76,7 +90,8 @@ def unsupported_version(case: Case) -> Diagnosis | None:
         refused.subject,
         refused.begin_ns,
         refused.end_ns,
-        f"{refused.sentence}; the broker closed the connection instead of answering",
+        f"{_versions(refused)}; {counted(sum(one.requests for one in cut), 'request')} got no response "
+        f"from {format_clock(refused.begin_ns)} on, as brokers of Kafka 4.0 close the connection instead",
         0.8,
         (refused, *cut),
     )
@@ -89,7 +104,10 @@ CLIENT_CAUSES = (
         severity=WARNING,
         anchors=("software_changed",),
         judge=deployment,
-        links=FOLLOWS_A_CLIENT,
+        links=(
+            *FOLLOWS_A_CLIENT,
+            Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 0, WORSE_NS),
+        ),
         needs="the software version of a client changes, and its requests or groups get worse "
         "within a minute",
         against="nothing gets worse: a deployment is no incident",

@@ -57,6 +57,10 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
     return None if context.end_ns - last_ns < WINDOW_NS else last_ns
 
 
+def _a_second(count: int, begin_ns: int, end_ns: int) -> str:
+    return f"{format_count(round(count * SECOND / max(end_ns - begin_ns, SECOND)))} a second"
+
+
 def dense_span(times: Sequence[tuple[int, int]], rate: int) -> tuple[int, int, int] | None:
     """Return begin, end and count of the longest run of windows with at least `rate` a second; None without.
 
@@ -92,8 +96,8 @@ def _metadata(context: SignalContext) -> Iterator[Signal]:
                 "metadata_storm_began",
                 (SubjectKind.CLIENT, client),
                 (begin, _until(context, end)),
-                f"{client} asked for metadata {counted(count, 'time')} from {format_clock(begin)} for "
-                f"{format_duration(end - begin)}",
+                f"{client} asked for metadata {counted(count, 'time')}, {_a_second(count, begin, end)}, from "
+                f"{format_clock(begin)} for {format_duration(end - begin)}",
                 measures={"count": count, "lasted_ns": end - begin},
                 clients=[client],
                 evidence=[observed(client, "Metadata requests", rows)],
@@ -118,8 +122,8 @@ def _connections(context: SignalContext) -> Iterator[Signal]:
                 "connections_storm",
                 (SubjectKind.CLIENT, client),
                 (begin, _until(context, end)),
-                f"{client} opened {counted(count, 'connection')} from {format_clock(begin)} for "
-                f"{format_duration(end - begin)}",
+                f"{client} opened {counted(count, 'connection')}, {_a_second(count, begin, end)}, from "
+                f"{format_clock(begin)} for {format_duration(end - begin)}",
                 measures={"count": count, "lasted_ns": end - begin},
                 clients=[client],
                 requests=count,
@@ -209,8 +213,9 @@ def _hot(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
             (SubjectKind.PARTITION, f"{topic}-{number}"),
             (begin, _until(context, end)),
             f"Partition {topic}-{number} took {format_share(sums[number] / total)} of the bytes written to "
-            f"topic {topic} ({format_size(sums[number])} of {format_size(total)}, {known} partitions), "
-            f"{format_share(writers[writer] / sums[number])} of it from {writer}",
+            f"topic {topic} since {format_clock(begin)} ({format_size(sums[number])} of "
+            f"{format_size(total)}, {known} partitions), {format_share(writers[writer] / sums[number])} of it "
+            f"from {writer}",
             measures={"bytes": sums[number], "total_bytes": total, "partitions": known},
             clients=[writer],
             topics=[topic],

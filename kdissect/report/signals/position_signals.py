@@ -57,16 +57,18 @@ def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
             best[key] = row
     for (client, topic), row in sorted(best.items()):
         count, end = row["exchanges"], row["last_ns"]
-        begin = facts.began(client, row["first_ns"])
+        begin, groups = facts.began(client, row["first_ns"]), sorted(facts.groups.get(client, ()))
+        of_group = f" (group {', '.join(groups)})" if groups else ""
         yield make_signal(
             "offset_repeated",
             (SubjectKind.CLIENT, client),
             (begin, _until(context, end)),
-            f"{client} fetched {topic}-{row['partition']} from offset {format_count(row['offset'])} "
-            f"{counted(count, 'time')} from {format_clock(begin)} for {format_duration(end - begin)}",
+            f"{client}{of_group} does not get past offset {format_count(row['offset'])} of "
+            f"{topic}-{row['partition']}: it fetched it {counted(count, 'time')} from {format_clock(begin)} "
+            f"for {format_duration(end - begin)}",
             measures={"count": count, "offset": row["offset"], "partition": row["partition"]},
             clients=[client],
-            groups=sorted(facts.groups.get(client, ())),
+            groups=groups,
             topics=[topic],
             requests=count,
         )

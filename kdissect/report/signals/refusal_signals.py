@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
@@ -84,6 +86,9 @@ REFUSAL_KINDS = (
     SignalKind("quota_applied", "a broker makes a client wait by a quota", SignalCounts.WAITS),
 )
 
+OF_IDENTITY = ("credentials_refused", "right_missing")
+"""Refusals that depend on who the client is."""
+
 THROTTLED_MS, THROTTLES = 500, 3
 """A quota that made a client wait for less, and fewer times, is none of the reader's business."""
 
@@ -141,10 +146,12 @@ def _refused(
     last = max(row.last_ns for row in spell)
     begin = facts.began(client, spell[0].first_ns)
     count = count_exchanges(spell)
+    mechanisms = _mechanisms(context, spell) if refusal.kind in OF_IDENTITY else []
     about = [
         *([f"topic {listed(topics, NAMED)}"] if topics else []),
         *([f"group {listed(groups, NAMED)}"] if groups else []),
         *([f"transactional id {listed(producers, NAMED)}"] if producers else []),
+        *([f"SASL {listed(mechanisms, NAMED)}"] if mechanisms else []),
     ]
     named = f" ({'; '.join(about)})" if about else ""
     errors = ", ".join(sorted({row.error for row in spell}))
@@ -155,8 +162,8 @@ def _refused(
         refusal.kind,
         (SubjectKind.CLIENT, client),
         (begin, _end(context, last)),
-        f"{client} {refusal.words}{named}: {errors} "
-        f"{counted(count, 'time')} from {format_clock(begin)} for {format_duration(last - begin)}"
+        f"{client} {refusal.words}{named}: {counted(count, 'request')} refused with {errors} from "
+        f"{format_clock(begin)} for {format_duration(last - begin)}"
         f"{_advice(context, refusal, client, spell)}",
         measures={"count": count, "lasted_ns": last - begin, "partitions": len(partitions)},
         servers=servers,
@@ -168,6 +175,14 @@ def _refused(
     )
 
 
+def _mechanisms(context: SignalContext, spell: Sequence[Observation]) -> list[str]:
+    """Return the SASL mechanisms of the connections of a spell: whose right or password it is about."""
+    lines = np.unique([row.location.connection or 0 for row in spell])
+    own = np.isin(context.facts.numbers, lines)
+    names = context.facts.columns.arrow("sasl_mechanism").to_pylist()
+    return sorted({name for name, is_own in zip(names, own.tolist(), strict=True) if is_own and name})
+
+
 def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Sequence[Observation]) -> str:
     """Return what else is known: a topic with a similar name, or the offset that the consumer went on at."""
     topics, *_ = _names(spell)
@@ -176,7 +191,7 @@ def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Se
             topic.topic for topic in context.rules.topics if topic.topic not in topics and topic.resolved
         ]
         similar = get_close_matches(topics[0], others, 1, SIMILAR)
-        return f"; topic {similar[0]} has a similar name" if similar else ""
+        return f"; it probably means topic {similar[0]}, which is there" if similar else ""
     if refusal.kind == "offsets_gone":
         later = [
             (row["first_ns"], row["offset"], row["partition"])

@@ -216,7 +216,7 @@ def test_a_misspelt_topic_leads_to_the_one_that_was_meant(tmp_path: Path) -> Non
     (incident, *_) = analyzed(story, tmp_path).incidents
     assert incident.subject.name == "bad at 10.1.0.2"
     assert "topic oders" in incident.headline
-    assert "topic orders has a similar name" in incident.headline
+    assert "it probably means topic orders, which is there" in incident.headline
 
 
 def test_a_client_that_fails_from_its_begin_on_is_dated_to_its_begin(tmp_path: Path) -> None:
@@ -229,3 +229,23 @@ def test_a_client_that_fails_from_its_begin_on_is_dated_to_its_begin(tmp_path: P
     summary = analyzed(story, tmp_path)
     begin_ms = (summary.incidents[0].begin_ns - summary.capture.first_time_ns) / 1e6
     assert 9_900 < begin_ms < 10_100
+
+
+def test_a_wrong_password_names_the_mechanism_and_how_often(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    wrong_password(story)
+    (incident, *_) = analyzed(story, tmp_path).incidents
+    assert incident.headline.startswith(
+        "bad at 10.1.0.2 failed to authenticate (SASL PLAIN): 4 requests refused with "
+        "SASL_AUTHENTICATION_FAILED from "
+    )
+
+
+def test_a_client_that_is_too_old_names_its_versions_and_since_when(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    old_client(story)
+    (incident, *_) = analyzed(story, tmp_path).incidents
+    assert "old at 10.1.0.2 uses versions that brokers no longer speak: Produce v0" in incident.headline
+    assert "6 requests got no response from " in incident.headline
