@@ -1,8 +1,8 @@
 """Names of topics that the capture has by id only, learnt from requests that name the same offsets.
 
-A topic id has a name where a Metadata response tells it. A capture that begins later may have a Fetch by id
-and a Produce or an OffsetCommit by name. The end of a partition is the same number in all of them, in the same
-second. Offsets that meet often, and hardly ever those of another name, are of one topic.
+A topic id has a name where a Metadata response tells it. A capture that begins later may have a Fetch by
+id and a Produce or an OffsetCommit by name. The end of a partition is the same number in all of them, in the
+same second. Offsets that meet often, and hardly ever those of another name, are of one topic.
 """
 
 from collections import Counter, defaultdict

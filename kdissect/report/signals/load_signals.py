@@ -214,8 +214,8 @@ def _hot(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
             (begin, _until(context, end)),
             f"Partition {topic}-{number} took {format_share(sums[number] / total)} of the bytes written to "
             f"topic {topic} since {format_clock(begin)} ({format_size(sums[number])} of "
-            f"{format_size(total)}, {known} partitions), {format_share(writers[writer] / sums[number])} of it "
-            f"from {writer}",
+            f"{format_size(total)}, {known} partitions), {format_share(writers[writer] / sums[number])} of "
+            f"it from {writer}",
             measures={"bytes": sums[number], "total_bytes": total, "partitions": known},
             clients=[writer],
             topics=[topic],
