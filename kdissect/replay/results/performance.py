@@ -40,7 +40,7 @@ class LatencySubject(NamedTuple):
     """An API at a version, and the topic of its requests; "" stands for all topics together."""
 
     api: str
-    topic: str
+    topic: str = ""
 
 
 class RunLatencies:

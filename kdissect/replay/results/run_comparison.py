@@ -23,6 +23,7 @@ from kdissect.replay.disposition import (
 )
 from kdissect.replay.results.performance import (
     Latencies,
+    LatencySubject,
     RunLatencies,
     compare_latencies,
     performance_verdict,
@@ -52,12 +53,10 @@ Pair = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class _ApiTimes:
-    """Times of one API at one version, in ns."""
+class _ApiWaits:
+    """Waits of one API at one version, beside its service times, which `RunLatencies` has."""
 
-    captured: list[int] = field(default_factory=list)
-    service: list[int] = field(default_factory=list)  # from sending to the response
-    response: list[int] = field(default_factory=list)  # from the due time to the response
+    response: list[int] = field(default_factory=list)  # ns from the due time to the response
     idle: int = 0  # requests that waited for something to come
     throttle_ms: int = 0
 
@@ -70,7 +69,7 @@ class _Totals:
     apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     skip_reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # by disposition and reason
     errors: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
-    times: dict[str, _ApiTimes] = field(default_factory=lambda: defaultdict(_ApiTimes))
+    waits: dict[str, _ApiWaits] = field(default_factory=lambda: defaultdict(_ApiWaits))  # by API and version
     lags_ns: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # by cause
     rewrites: Counter[str] = field(default_factory=Counter)
     checks: RunChecks = field(default_factory=RunChecks)
@@ -95,7 +94,7 @@ class _Totals:
         if sent is None:
             return
         idle = is_idle_poll(pair)
-        _add_times(self.times[f"{pair['api']} v{sent['version']}"], pair, idle)
+        _add_waits(self.waits[f"{pair['api']} v{sent['version']}"], sent, idle)
         self.timeline.add(pair, idle=idle)
         self.latencies.add(pair, idle=idle)
         if sent["due_ns"] is not None:
@@ -124,7 +123,10 @@ def compare(run: dict[str, Any], pairs: Iterable[Pair], baseline: Latencies | No
         "errors": sorted(totals.errors.values(), key=_error_order),
         "checks": totals.checks.findings(run),
         "records": totals.checks.records(plan["names"]["topics"]),
-        "latency": {name: _latency(times) for name, times in sorted(totals.times.items())},
+        "latency": {
+            name: _latency(waits, totals.latencies, LatencySubject(name))
+            for name, waits in sorted(totals.waits.items())
+        },
         "lag": _lag(totals.lags_ns),
         "course": totals.timeline.steps(),
         "rewrites": dict(totals.rewrites.most_common()),
@@ -243,17 +245,11 @@ def _divergence(captured: int | None, replayed: int | None) -> str:
 # Times
 
 
-def _add_times(times: _ApiTimes, pair: Pair, idle: bool) -> None:
-    sent = pair["sent"]
-    times.throttle_ms += sent["throttle_ms"]
-    times.idle += idle
-    if sent["received_ns"] is None or idle:
-        return
-    times.service.append(sent["received_ns"] - sent["sent_ns"])
-    if sent["due_ns"] is not None:
-        times.response.append(sent["received_ns"] - sent["due_ns"])
-    if pair["captured"]["service_ns"] is not None:
-        times.captured.append(pair["captured"]["service_ns"])
+def _add_waits(waits: _ApiWaits, sent: Mapping[str, Any], idle: bool) -> None:
+    waits.throttle_ms += sent["throttle_ms"]
+    waits.idle += idle
+    if sent["received_ns"] is not None and sent["due_ns"] is not None and not idle:
+        waits.response.append(sent["received_ns"] - sent["due_ns"])
 
 
 def is_idle_poll(pair: Pair) -> bool:
@@ -281,20 +277,21 @@ def quantiles(values_ns: list[int]) -> dict[str, float] | None:
     return found | {"max": ordered[-1] / 1e6}
 
 
-def _latency(times: _ApiTimes) -> dict[str, Any]:
-    captured, service = quantiles(times.captured), quantiles(times.service)
+def _latency(waits: _ApiWaits, latencies: RunLatencies, subject: LatencySubject) -> dict[str, Any]:
+    services = latencies.replayed.get(subject, [])
+    captured, service = quantiles(latencies.captured.get(subject, [])), quantiles(services)
     ratio = None
     if captured and service and captured["p99"]:
         ratio = service["p99"] / captured["p99"]
     return {
-        "requests": len(times.service),
-        "few": len(times.service) < FEW,
+        "requests": len(services),
+        "few": len(services) < FEW,
         "captured_ms": captured,
         "service_ms": service,
-        "response_ms": quantiles(times.response),
+        "response_ms": quantiles(waits.response),
         "p99_ratio": ratio,
-        "idle_polls": times.idle,
-        "throttle_ms": times.throttle_ms,
+        "idle_polls": waits.idle,
+        "throttle_ms": waits.throttle_ms,
     }
 
 
