@@ -6,6 +6,7 @@ exceptions. With `KDISSECT_JIT=0` in the environment the same source runs uncomp
 """
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,8 @@ from kdissect.jit.kernel_cache import forget_damaged_files
 
 def _compiler(**options: Any) -> Callable[[Any], Any]:
     if os.environ.get(kernel_cache.SWITCH) == "0":
+        # Kernels that hash let products wrap around, of which NumPy warns and compiled code does not.
+        warnings.filterwarnings("ignore", "overflow encountered in scalar", RuntimeWarning, r"kdissect\.")
         return lambda function: function
     check_private(Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.kernel_home()))))
     import numba

@@ -1,9 +1,12 @@
 """What the compiler switch promises of the package's own sources."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import kdissect
+from tests.helpers.command import environment
 
 PACKAGE = Path(kdissect.__file__).parent
 KINDS = {"jit", "jit_flat", "jit_inner", "jit_inline"}
@@ -52,3 +55,17 @@ def test_inner_kernels_are_called_by_kernels_only() -> None:
         }
         wrong += [(path.name, name) for name in here & _plain_uses(tree)]
     assert wrong == []
+
+
+def test_products_that_wrap_around_give_no_warning() -> None:
+    """Compiled code does not warn of them, so uncompiled runs must not print lines of warnings either."""
+    hashed = "import numpy as np; from kdissect.tables.partition_keys import hash_bytes as h; "
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", hashed + "print(h(np.arange(99, dtype=np.uint8), 0, 90, 1))"],
+        env=environment(KDISSECT_JIT="0"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) > 0
+    assert "overflow" not in done.stderr
