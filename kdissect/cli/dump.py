@@ -170,7 +170,7 @@ def _lines_of(
     arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
 ) -> "Callable[[ShownExchange], Iterable[str]]":
     """Return the function that writes an exchange as the options want it."""
-    from kdissect.dump.anonymize_messages import AnonymizedExchange, anonymize_heading
+    from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.dump.exchange_text import brief_line, full_lines
     from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
     from kdissect.exchanges.describe import DescribeOptions
@@ -201,7 +201,7 @@ def _lines_of(
 
 def _topic_names(opened: "DumpInput", pseudonyms: "Pseudonyms | None") -> "Callable[[], Mapping[bytes, str]]":
     """Return the function that returns the names of topics by id, of which a pipe may bring more."""
-    from kdissect.dump.anonymize_messages import anonymize_topic_names
+    from kdissect.exchanges.anonymize_messages import anonymize_topic_names
 
     known = opened.facts.names
     if pseudonyms is None:

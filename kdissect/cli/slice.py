@@ -11,10 +11,13 @@ from kdissect.capture.storage import is_uri, local_path
 from kdissect.cli.filter_options import duration_argument, exchange_filter
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
+    add_anonymize,
     add_exchange_filters,
     add_keylog,
     add_quiet,
+    anonymizes,
     positive_argument,
+    pseudonyms_of,
 )
 from kdissect.errors import OutputError, UsageError, UserError
 from kdissect.files import ScratchDirectory, UnfinishedOutput
@@ -23,6 +26,7 @@ from kdissect.text import escape_control, format_size
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.inputs import Inputs
+    from kdissect.slice.anonymized_streams import AnonymizedStreams
     from kdissect.slice.packet_selection import ConnectionSpan, ExchangeNumber, SliceRequest
     from kdissect.slice.slice_writer import SliceCounts
     from kdissect.streams.tls.keylog import KeyLog
@@ -31,16 +35,9 @@ SPLIT_BYTES = 2 << 20  # read at a time
 EXCHANGE = re.compile(r"(\d{1,20})#(\d{1,20})")
 PRIVATE = 0o600
 NOTHING = "no exchange of these captures is selected: nothing was written"
-
-
-class _NotOffered(argparse.Action):
-    """An option of other commands that this one refuses, with the reason."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, _namespace: object, _values: object, option: str | None = None
-    ) -> None:
-        """Exit with 2."""
-        parser.error(f"{option} is not offered for slices yet: their packets are as captured")
+NOT_OPENED = (
+    "no TLS connection of the selection can be opened, so none can be anonymized: nothing was written"
+)
 
 
 def add_slice(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +68,7 @@ def add_slice(parser: argparse.ArgumentParser) -> None:
     )
     add_keylog(parser)
     add_quiet(parser)
-    parser.add_argument("--anonymize", action=_NotOffered, nargs=0, help=argparse.SUPPRESS)
+    add_anonymize(parser)
     filters = add_exchange_filters(parser)
     filters.add_argument(
         "--exchange",
@@ -94,6 +91,8 @@ def slice(arguments: argparse.Namespace) -> None:
     from kdissect.capture.index.index import index_captures
     from kdissect.capture.inputs import open_inputs
 
+    if anonymizes(arguments) and arguments.with_secrets:
+        raise UsageError("--anonymize writes plaintext without secrets: leave out --with-secrets")
     target = Path(local_path(arguments.out))
     with ScratchDirectory() as spool:
         inputs = open_inputs(arguments.paths, str(spool))
@@ -147,20 +146,57 @@ def _write(arguments: argparse.Namespace, found: "CaptureIndex", part: Unfinishe
     keys = keys_for(arguments.keylog, found.files)
     span = _incident_span(arguments, found, keys)
     prescan = prescan_capture(found.splits, arguments.port, keys)
-    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+    anonymized = _anonymized(arguments)
+    names = anonymized.comment_names(prescan.names) if anonymized else None
     comments = PacketComments()
     try:
         request = _request(arguments, found.earliest_time_ns or 0, span)
-        selection = select(reader, request, prescan.names, comments)
+        reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+        selection = select(reader, request, prescan.names, comments, names)
         if not selection.connections:
             raise UserError(NOTHING)
+        rewriter = None
+        if anonymized:
+            reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+            rewriter = anonymized.read(reader, selection)
+            if not selection.connections:
+                raise UserError(NOT_OPENED)
         secrets = SessionSecrets(keys) if arguments.with_secrets else None
         with part.binary_file(PRIVATE if arguments.with_secrets else 0o666) as out:
-            writer = SliceWriter(out, selection, secrets)
+            writer = SliceWriter(out, selection, secrets, rewriter)
             writer.write(found.files)
     finally:
         comments.close()
-    return _summary(writer.counts, selection.exchanges, selection.connections)
+        if anonymized:
+            anonymized.close()
+    summary = _summary(writer.counts, selection.exchanges, selection.connections)
+    return summary + (_what_is_missing(anonymized) if anonymized else "")
+
+
+def _anonymized(arguments: argparse.Namespace) -> "AnonymizedStreams | None":
+    """Return what makes the slice anonymous; None unless options want it."""
+    pseudonyms = pseudonyms_of(arguments)
+    if pseudonyms is None:
+        return None
+    from kdissect.slice.anonymized_frames import FrameAnonymizer
+    from kdissect.slice.anonymized_streams import AnonymizedStreams
+    from kdissect.slice.same_length_names import SameLengthPseudonyms
+
+    return AnonymizedStreams(FrameAnonymizer(SameLengthPseudonyms(pseudonyms.key)))
+
+
+def _what_is_missing(anonymized: "AnonymizedStreams") -> str:
+    frames = anonymized.frames
+    counts = (
+        (anonymized.left_out, "TLS connection", "left out, since {} cannot be opened"),
+        (frames.blanked, "message", "blanked, since {} cannot be decoded"),
+        (frames.records.opaque, "batch", "without records that can be read"),
+    )
+    return "".join(
+        f"; {_counted(count, noun)} {what.format('it' if count == 1 else 'they')}"
+        for count, noun, what in counts
+        if count
+    )
 
 
 def _incident_span(
@@ -201,4 +237,5 @@ def _summary(counts: "SliceCounts", exchanges: int, connections: int) -> str:
 
 
 def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+    ending = "es" if thing.endswith("ch") else "s"
+    return f"{count:,} {thing}{'' if count == 1 else ending}"

@@ -5,6 +5,5 @@ In come decoded exchanges from `exchanges.reader`, out go lines.
 - `jsonl` makes the object of an exchange, its heading and its messages, and writes it as one line of JSON.
 - `exchange_text` makes text of the same object: one line, or one line and a tree.
 - `tree_text` writes the tree of a message, one field a line.
-- `anonymize_messages` gives a decoded exchange pseudonyms in place of names before any of that.
 - `schema_text` and `kafka07_schema_text` answer `kdissect schema`: the APIs, and the fields of one message.
 """

@@ -14,6 +14,7 @@ facts about the beginning of a capture stand at its end.
 - `describe` makes a tree for people and programs of a decoded message: names beside numbers, secrets
   redacted. `describe_records` does the same for the records in it, `kafka07_describe` for the protocol before
   Kafka 0.8.
+- `anonymize_messages` gives a decoded exchange pseudonyms in place of names before any of that.
 
 `dump` and `replay` import this package, which knows neither.
 """

@@ -28,6 +28,7 @@ class CapturedFrame(NamedTuple):
     first_ns: int
     last_ns: int | None  # None if its end was lost
     packet: int  # split << PACKET_BITS | number in its file
+    position: int = 0  # of the first byte of its length prefix in the stream
 
 
 class Exchange(NamedTuple):
@@ -103,4 +104,5 @@ def _frame(row: FrameRow, data: bytes) -> CapturedFrame:
         first_ns=row.first_byte_ns,
         last_ns=None if row.last_byte_ns < 0 else row.last_byte_ns,
         packet=row.packet,
+        position=row.position,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kdissect.protocol.redact import REDACTED
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import MESSAGES
 from kdissect.protocol.visitor import Leaf, Tree, Visitor, compile_visit, embedded_message
@@ -52,7 +53,9 @@ def _embedded_leaf(name: str, roles: frozenset[str]) -> Leaf[list[Mention]] | No
     if not any(finder(message, version, roles) for version in message.versions):
         return None
 
-    def take(data: bytes, _struct: Tree, found: list[Mention]) -> bytes:
+    def take(data: Any, _struct: Tree, found: list[Mention]) -> Any:
+        if data is REDACTED:
+            return data
         embedded = embedded_message(name, data)
         find = finder(message, embedded.version, roles) if embedded.decoded.fault is None else None
         if find:

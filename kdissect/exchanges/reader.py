@@ -28,6 +28,7 @@ from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, TLS, TLS_PASSED, ExchangeRow
 from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.streams.tls.tls_session import Plain
 from kdissect.text import format_address, format_ip
 
 HeaderFilter: TypeAlias = Callable[[Records, "ExchangeReader"], NDArray[np.bool_]]
@@ -110,6 +111,19 @@ class ExchangeReader:
     def client_is_b(self, connection: int) -> bool:
         """Return whether end B of a connection that has an exchange is the client."""
         return bool(array_of(self._processor.state.connections)["client_side"][connection] == 1)
+
+    def first_sequences(self, connection: int) -> tuple[int, int]:
+        """Return the sequence numbers of the first bytes of both streams of a connection, A to B first."""
+        first = array_of(self._processor.state.directions)["first_sequence"]
+        return int(first[2 * connection]), int(first[2 * connection + 1])
+
+    def protocol(self, connection: int) -> int:
+        """Return the protocol of a connection, as in `ConnectionRow.protocol`."""
+        return int(array_of(self._processor.state.connections)["protocol"][connection])
+
+    def observe_plaintext(self, observe: Callable[[int, Plain], None]) -> None:
+        """Have a function called with each part of plaintext of TLS and the row of its connection."""
+        self._processor.tls.on_plain = observe
 
     def beginnings(self) -> Iterator[tuple[Endpoints, int]]:
         """Yield 4-tuple and time of the first packet (ns) of each connection so far, by row."""

@@ -37,6 +37,13 @@ from kdissect.streams.processor import Endpoints
 END_BYTES = 20  # address and port as five 32-bit words
 FULL_TUPLE = f"S{2 * END_BYTES}"  # NumPy compares such bytes as memcmp does
 CLASS = headers.SEGMENT_FIELDS  # column behind those of a segment
+SEGMENT_NUMBERS = [  # columns of a segment that go on with a packet
+    headers.PAYLOAD,
+    headers.PAYLOAD_CAPTURED,
+    headers.PAYLOAD_MISSING,
+    headers.SEQUENCE,
+    headers.CONTROL,
+]
 OPENING = headers.CONTROL_SYN | headers.CONTROL_ACK
 
 
@@ -46,6 +53,12 @@ class MatchedPacket(NamedTuple):
     number: int  # in its file
     record: tuple[int, ...]  # row of the record table
     payload: int  # where TCP's payload begins in it, 0 for a later fragment
+    captured: int = 0  # bytes of payload that are there
+    missing: int = 0  # bytes of payload that the capture cut off
+    sequence: int = 0
+    control: int = 0  # the flags byte of TCP
+    side: int = 0  # 0: from end A, 1: from end B
+    connection: int = -1  # row of its connection, -1 for a later fragment
 
 
 class PacketMatcher:
@@ -77,9 +90,14 @@ class PacketMatcher:
             for index in np.flatnonzero(segments[:, CLASS] == headers.FRAGMENT).tolist():
                 packet = MatchedPacket(number + index, tuple(records[index].tolist()), 0)
                 fragments.append((int(segments[index, headers.DATAGRAM]), packet))
-            for index in self._matching(records, segments):
-                payload = int(segments[index, headers.PAYLOAD])
-                matched.append(MatchedPacket(number + index, tuple(records[index].tolist()), payload))
+            for index, side, connection in self._matching(records, segments):
+                record = tuple(records[index].tolist())
+                payload, kept, missing, sequence, control = segments[index, SEGMENT_NUMBERS].tolist()
+                matched.append(
+                    MatchedPacket(
+                        number + index, record, payload, kept, missing, sequence, control, side, connection
+                    )
+                )
                 if segments[index, headers.DATAGRAM] >= 0:
                     datagrams.add(int(segments[index, headers.DATAGRAM]))
             number += len(records)
@@ -87,8 +105,11 @@ class PacketMatcher:
         self._datagrams = datagrams
         return sorted([*matched, *(packet for datagram, packet in fragments if datagram in known)])
 
-    def _matching(self, records: Int64s, segments: Int64s) -> list[int]:
-        """Return the indexes of the records that belong to what is wanted of a connection."""
+    def _matching(self, records: Int64s, segments: Int64s) -> list[tuple[int, int, int]]:
+        """Return the records that belong to what is wanted of a connection.
+
+        Each comes as its index, the end that sent it, and the row of its connection.
+        """
         rows = np.flatnonzero(segments[:, CLASS] == headers.SEGMENT)
         if not len(rows) or not len(self._tuples):
             return []
@@ -100,9 +121,11 @@ class PacketMatcher:
         columns = (rows, places[known], sides[known], records[rows, TIME_NS],
                    segments[rows, headers.CONTROL], lengths > 0)  # fmt: skip
         found = zip(*(column.tolist() for column in columns), strict=True)
-        return [row for row, *packet in found if self._is_wanted(*packet)]
+        wanted = ((row, int(packet[1]), self._wanted_by(*packet)) for row, *packet in found)
+        return [one for one in wanted if one[2] >= 0]
 
-    def _is_wanted(self, place: int, side: bool, time_ns: int, control: int, has_payload: bool) -> bool:
+    def _wanted_by(self, place: int, side: bool, time_ns: int, control: int, has_payload: bool) -> int:
+        """Return the row of the connection that wants a packet, -1 if none does."""
         occupants, current = self._occupants[place], self._current[place]
         if (
             control & OPENING == headers.CONTROL_SYN
@@ -110,8 +133,9 @@ class PacketMatcher:
             and occupants[current + 1].first_ns == time_ns
         ):
             current = self._current[place] = current + 1
-        wanted = occupants[current].wanted
-        return wanted is not None and wanted.has(time_ns, int(side), has_payload)
+        wanted, connection = occupants[current].wanted, occupants[current].connection
+        is_wanted = wanted is not None and wanted.has(time_ns, int(side), has_payload)
+        return connection if is_wanted else -1
 
 
 def tuple_bytes(ends: Endpoints) -> bytes:

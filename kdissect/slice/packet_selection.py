@@ -11,7 +11,7 @@ packets, sorted by packet on disk. Three scopes decide what is wanted of a conne
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -132,6 +132,7 @@ class Occupant(NamedTuple):
 
     first_ns: int
     wanted: Wanted | None
+    connection: int = 0  # its row
 
 
 @dataclass(slots=True)
@@ -177,10 +178,25 @@ class PacketComments:
         self._order.close()
 
 
+class CommentNames(NamedTuple):
+    """What comments are made from in place of an exchange and the names of topics by id."""
+
+    shown: Callable[[DecodedExchange], DecodedExchange]
+    topics: Mapping[bytes, str]
+
+
 def select(
-    reader: ExchangeReader, request: SliceRequest, topic_names: Mapping[bytes, str], comments: PacketComments
+    reader: ExchangeReader,
+    request: SliceRequest,
+    topic_names: Mapping[bytes, str],
+    comments: PacketComments,
+    names: CommentNames | None = None,
 ) -> PacketSelection:
-    """Return what a request selects, reading the captures to their end."""
+    """Return what a request selects, reading the captures to their end.
+
+    Comments use `names`, if they are given, instead of those of the capture.
+    """
+    shown, topics = names or CommentNames(lambda decoded: decoded, topic_names)
     wanted: dict[int, Wanted] = {}
     count = 0
     for decoded in _selected(reader, request, topic_names):
@@ -188,7 +204,7 @@ def select(
         count += 1
         _widen(wanted.setdefault(exchange.connection, Wanted()), exchange, request, reader)
         frames = (exchange.request, exchange.response)
-        for frame, text in zip(frames, message_comments(decoded, topic_names), strict=True):
+        for frame, text in zip(frames, message_comments(shown(decoded), topics), strict=True):
             if frame is not None and frame.packet >= 0 and text:
                 comments.add(frame.packet, text)
     if request.span:
@@ -249,5 +265,5 @@ def _occupants(reader: ExchangeReader, wanted: Mapping[int, Wanted]) -> dict[End
     occupants: dict[Endpoints, list[Occupant]] = {reader.endpoints(row): [] for row in wanted}
     for row, (ends, first_ns) in enumerate(reader.beginnings()):
         if ends in occupants:
-            occupants[ends].append(Occupant(first_ns, wanted.get(row)))
+            occupants[ends].append(Occupant(first_ns, wanted.get(row), row))
     return occupants

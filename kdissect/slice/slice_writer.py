@@ -13,8 +13,10 @@ from kdissect.capture.index.index import FileIndex
 from kdissect.capture.index.splits import CaptureFormat, Split
 from kdissect.capture.storage import CaptureStorage, open_storage
 from kdissect.slice.packet_match import MatchedPacket, PacketMatcher
+from kdissect.slice.packet_rewrite import PacketRewriter
 from kdissect.slice.packet_selection import PacketSelection
 from kdissect.slice.pcapng_writer import (
+    FLAGS,
     comment_option,
     interface_block,
     names_block,
@@ -40,12 +42,22 @@ class SliceCounts:
 class SliceWriter:
     """A slice in the making."""
 
-    def __init__(self, out: IO[bytes], selection: PacketSelection, secrets: SessionSecrets | None) -> None:
-        """Begin a slice; `secrets` of its TLS sessions are written if they are given."""
+    def __init__(
+        self,
+        out: IO[bytes],
+        selection: PacketSelection,
+        secrets: SessionSecrets | None = None,
+        rewriter: PacketRewriter | None = None,
+    ) -> None:
+        """Begin a slice.
+
+        `secrets` of its TLS sessions are written if they are given. With a `rewriter`, packets are written as
+        it returns them, and no texts of the captures.
+        """
         self._out = out
         self._comments = selection.comments
         self._matcher = PacketMatcher(selection.occupants)
-        self._secrets = secrets
+        self._secrets, self._rewriter = secrets, rewriter
         self._interfaces: dict[tuple[str, int], int] = {}
         self._hosts = frozenset(host for ends in selection.occupants for host in (ends.a_host, ends.b_host))
         self._named: set[tuple[int, bytes]] = set()
@@ -76,26 +88,33 @@ class SliceWriter:
             if lines:
                 self._out.write(secrets_block(lines))
                 self.counts.secret_sessions += 1
-        texts = self._comments.of(split.index << PACKET_BITS | packet.number)
-        options = (*found.options, *map(comment_option, texts))
-        block = packet_block(interface, packet.record[TIME_NS], found.data, packet.record[ORIGINAL], options)
-        self._out.write(block)
+        number = split.index << PACKET_BITS | packet.number
+        data, original, kept = found.data, packet.record[ORIGINAL], found.options
+        if self._rewriter is not None:
+            link_type = split.interfaces[found.interface].link_type
+            data, original = self._rewriter.rewrite(packet, data, original, link_type, number)
+            kept = tuple(option for option in kept if option[0] == FLAGS)
+        options = (*kept, *map(comment_option, self._comments.of(number)))
+        self._out.write(packet_block(interface, packet.record[TIME_NS], data, original, options))
         self.counts.packets += 1
-        self.counts.bytes += len(found.data)
+        self.counts.bytes += len(data)
 
     def _interface(self, source: CaptureStorage, split: Split, number: int) -> int:
         """Return the number of an interface in the slice, where it is described on its first use."""
         interface = split.interfaces[number]
         key = (split.path, interface.defined_at)
         if key not in self._interfaces:
-            self._out.write(interface_block(read_interface_info(source, split, interface)))
+            info = read_interface_info(source, split, interface)
+            if self._rewriter is not None:
+                info = info._replace(name="", description="")
+            self._out.write(interface_block(info))
             self._interfaces[key] = len(self._interfaces)
             self.counts.interfaces += 1
         return self._interfaces[key]
 
     def _copy_names(self, source: CaptureStorage, split: Split, start: int, stop: int) -> None:
         """Copy names of the hosts of the slice that lie between two splits, each once."""
-        if split.format is not CaptureFormat.PCAPNG or not self._hosts:
+        if split.format is not CaptureFormat.PCAPNG or not self._hosts or self._rewriter is not None:
             return
         new = dict.fromkeys(read_names(source, split, start, stop, self._hosts))
         records = [record for record in new if record not in self._named]

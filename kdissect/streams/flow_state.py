@@ -139,6 +139,7 @@ class FrameRow(Row):
     first_byte_ns: int
     last_byte_ns: int  # -1: the last byte is not there
     packet: int  # that brought the first byte
+    position: int  # of the first byte of its length prefix in the stream
 
 
 @row_type

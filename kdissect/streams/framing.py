@@ -141,6 +141,7 @@ def take_frame(state: State, direction: int, size: int, frame: FrameRow) -> None
     first = state.chunks[row.head]
     frame.first_byte_ns = first.time_ns
     frame.packet = first.packet
+    frame.position = begin
     reaches, last_ns = in_one_place(state, row.head, begin, end)
     if reaches == begin + LENGTH_BYTES + size:
         frame.start = first.offset + begin - first.position + LENGTH_BYTES

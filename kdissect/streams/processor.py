@@ -9,7 +9,7 @@ Records of TLS go to a `DecryptStage`. `tls.decrypt_stage.new_flow_processor` pu
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -39,7 +39,7 @@ from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
 from kdissect.streams.payload_reader import plan, read_ranges
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
-from kdissect.streams.tls.tls_session import TlsFacts
+from kdissect.streams.tls.tls_session import Plain, TlsFacts
 
 # A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
 LATE_SYN_BYTES = 1 << 20
@@ -56,6 +56,8 @@ class Endpoints(NamedTuple):
 
 class DecryptStage(Protocol):
     """Where the records of TLS connections go; what it decrypts comes back as exchanges."""
+
+    on_plain: Callable[[int, Plain], None] | None
 
     @property
     def inner(self) -> "FlowProcessor | None":

@@ -30,7 +30,7 @@ def test_nothing_chosen_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixt
 
 def test_refusals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.pcapng"
-    assert "not offered for slices yet" in refusal(capfd, "--anonymize", "-o", out)
+    assert "leave out --with-secrets" in refusal(capfd, "--anonymize", "--with-secrets", "-o", out)
     assert "is not an exchange" in refusal(capfd, "--exchange", "17", "-o", out)
     assert "is one of the captures to read" in refusal(capfd, "-o", CAPTURE)
     assert "it is a directory" in refusal(capfd, "-o", tmp_path)

@@ -176,7 +176,7 @@ def _read_ipv4(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64
     if protocol == AUTHENTICATION and position + 8 <= end:
         protocol, position = (
             u8(data, position),
-            position + _extension_length(protocol, u8(data, position + 1)),
+            position + extension_length(protocol, u8(data, position + 1)),
         )
     return int(protocol), int(position), int(stop)
 
@@ -192,8 +192,8 @@ def _read_ipv6(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64
     length = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
     stop = _stop_of(40 + length if length else 0, at, start, stop, out)
     following = u8(data, start + 6)
-    while _is_extension(following) and position + 8 <= end:
-        size = _extension_length(following, u8(data, position + 1))
+    while is_extension(following) and position + 8 <= end:
+        size = extension_length(following, u8(data, position + 1))
         fragment = u16(data, position + 2, True) & 0xFFF9 if following == FRAGMENT_HEADER else 0
         identification = u32(data, position + 4, True)
         following = u8(data, position)
@@ -201,7 +201,7 @@ def _read_ipv6(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64
         if fragment:
             offset, more = fragment & 0xFFF8, fragment & 1
             following = _note_fragment(at, position, stop, offset, more, identification, following, out)
-    return MALFORMED_IP if _is_extension(following) else int(following), int(position), int(stop)
+    return MALFORMED_IP if is_extension(following) else int(following), int(position), int(stop)
 
 
 @jit_inner
@@ -240,7 +240,8 @@ NOT_TCP_IN_FRAGMENTS = 59  # "no next header" (RFC 8200): nothing that could be 
 
 
 @jit_inner
-def _is_extension(kind: int) -> bool:
+def is_extension(kind: int) -> bool:
+    """Return whether a protocol is an extension header of IPv6."""
     return (
         kind == HOP_BY_HOP
         or kind == ROUTING
@@ -254,7 +255,7 @@ def _is_extension(kind: int) -> bool:
 
 
 @jit_inner
-def _extension_length(kind: int, length: int) -> int:
+def extension_length(kind: int, length: int) -> int:
     """Return the bytes of an IPv6 extension header whose length field is `length` (RFC 8200, RFC 4302)."""
     size = 8 + 8 * length
     if kind == FRAGMENT_HEADER:

@@ -71,7 +71,10 @@ def new_flow_processor(
 
 
 class TlsStage:
-    """Sessions by row of their TLS connection, and the plaintext that waits for the next batch."""
+    """Sessions by row of their TLS connection, and the plaintext that waits for the next batch.
+
+    `on_plain` is called with each part of plaintext and the row of its TLS connection.
+    """
 
     def __init__(self, keys: KeyLog, new_processor: Callable[[], FlowProcessor]) -> None:
         self._keys = keys
@@ -85,6 +88,7 @@ class TlsStage:
         self._payload: list[bytes] = []
         self._size = 0
         self.inner: FlowProcessor | None = None
+        self.on_plain: Callable[[int, Plain], None] | None = None
 
     def take(self, state: State, connection: int, ends: Endpoints) -> Iterator[ExchangeBatch]:
         """Consume the whole records of a TLS connection off its streams.
@@ -190,6 +194,8 @@ class TlsStage:
         decrypted = self._decrypted.get(connection)
         if decrypted is None:
             decrypted = self._open(connection, session, ends, part)
+        if self.on_plain is not None:
+            self.on_plain(connection, part)
         row, following = decrypted
         captured = part.length if part.data is not None else 0
         flags = FLAG_B_TO_A if part.side else 0

@@ -1,4 +1,4 @@
-"""Names in decoded messages replaced by pseudonyms, for `dump --anonymize`.
+"""Names in decoded messages replaced by pseudonyms, for `dump --anonymize` and `slice --anonymize`.
 
 In comes a decoded exchange, out goes one whose messages have pseudonyms, so that nothing that is written has
 seen a name.
@@ -8,6 +8,9 @@ field is known to hold words of the protocol (`KEPT_FIELDS`), so a field that a 
 until somebody lists it. Messages inside bytes (subscriptions, assignments) are decoded, replaced and encoded
 again. Bytes and tagged fields without a schema are left out, and so is the content of an Envelope. Numbers
 stay.
+
+A slice needs messages of the same length. `fill_redacted` puts as many zeros where something was left out,
+and with `keep_lengths` messages inside bytes are filled, too.
 """
 
 import re
@@ -114,16 +117,18 @@ class _Context:
     pseudonyms: Pseudonyms
     request_body: Tree  # the body of the request
     protocol_type: str | None
+    keep_lengths: bool = False
 
 
 class AnonymizedExchange(DecodedExchange):
     """An exchange whose messages have pseudonyms in place of names."""
 
-    __slots__ = ("_original", "_pseudonyms")
+    __slots__ = ("_keep_lengths", "_original", "_pseudonyms")
 
-    def __init__(self, original: DecodedExchange, pseudonyms: Pseudonyms) -> None:
+    def __init__(self, original: DecodedExchange, pseudonyms: Pseudonyms, keep_lengths: bool = False) -> None:
+        """Replace names by `pseudonyms`; `keep_lengths` needs pseudonyms as long as the names."""
         super().__init__(original.exchange)
-        self._original, self._pseudonyms = original, pseudonyms
+        self._original, self._pseudonyms, self._keep_lengths = original, pseudonyms, keep_lengths
 
     @property
     def request(self) -> DecodedMessage | None:
@@ -160,7 +165,7 @@ class AnonymizedExchange(DecodedExchange):
         protocol = decoded.body.get("protocol_type", request_body.get("protocol_type"))
         message = api.request if half == "request" else api.response
         return _message_anonymizer(message, decoded.version)(
-            decoded.body, _Context(self._pseudonyms, request_body, protocol)
+            decoded.body, _Context(self._pseudonyms, request_body, protocol, self._keep_lengths)
         )
 
 
@@ -273,10 +278,26 @@ def _replace_embedded(name: str, value: bytes, _struct: Tree, context: _Context)
     if decoded.fault:
         return REDACTED
     fields = _message_anonymizer(message, version)(decoded.value, context)
+    if context.keep_lengths:
+        filled = encode_embedded(name, version, fill_redacted(decoded.value, fields))
+        return filled if len(filled) == len(value) else REDACTED
     known = {
         field: b"" if item is REDACTED else item for field, item in fields.items() if field != UNKNOWN_TAGS
     }
     return encode_embedded(name, version, known)
+
+
+def fill_redacted(original: Any, replaced: Any) -> Any:
+    """Return a replaced tree with as many zeros as the original has bytes wherever something is REDACTED."""
+    if replaced is REDACTED:
+        size = len(original.encode("utf-8", "surrogateescape") if isinstance(original, str) else original)
+        return "0" * size if isinstance(original, str) else bytes(size)
+    if isinstance(replaced, dict):
+        return {name: fill_redacted(original[name], value) for name, value in replaced.items()}
+    if isinstance(replaced, list | tuple) and isinstance(original, list | tuple):
+        pairs = zip(original, replaced, strict=True)
+        return type(replaced)(fill_redacted(before, after) for before, after in pairs)
+    return replaced
 
 
 _ANONYMIZE = Visitor(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
-from kdissect.dump.anonymize_messages import (
+from kdissect.dump.jsonl import json_line
+from kdissect.exchanges.anonymize_messages import (
     KEPT_FIELDS,
     KEPT_ROLES,
     AnonymizedExchange,
 )
-from kdissect.dump.jsonl import json_line
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
     DescribeOptions,

@@ -1,0 +1,53 @@
+"""Pseudonyms have the length of what they replace, and two names never share a short one."""
+
+import ipaddress
+
+import pytest
+
+from kdissect.slice.same_length_names import SameLengthPseudonyms
+from kdissect.tables.anonymize import Pseudonyms
+from kdissect.text import IPV4_PREFIX
+
+NAMES = SameLengthPseudonyms.new("a key")
+HOSTS = ["10.1.0.2", "192.168.100.7", "8.8.8.8", "2001:db8::7:1", "fe80::1", "kafka-1.example.com", "b1", "ä"]
+
+
+@pytest.mark.parametrize("name", [*HOSTS, "orders", "x", "payments-eu-west", "Ünïcode-name", "a" * 249])
+def test_names_keep_their_bytes_and_nothing_else(name: str) -> None:
+    for kind in ("topic", "host", "client"):
+        replaced = NAMES.name(kind, name)
+        assert replaced is not None
+        assert len(replaced.encode()) == len(name.encode())
+        assert replaced != name
+        assert replaced == SameLengthPseudonyms.new("a key").name(kind, name)
+
+
+def test_long_names_begin_as_those_of_other_commands() -> None:
+    name = "payments-eu-west-1"
+    other = Pseudonyms.new("a key").name("topic", name)
+    assert other is not None
+    assert str(NAMES.name("topic", name)).startswith(other)
+
+
+def test_short_names_stay_apart() -> None:
+    names = [f"t{number}" for number in range(1000)]
+    assert len({NAMES.name("topic", name) for name in names}) == 1000
+
+
+def test_addresses_agree_with_their_texts_and_keep_networks() -> None:
+    for text in ("10.1.0.2", "10.1.0.3", "192.168.100.7"):
+        address = ipaddress.IPv4Address(text).packed
+        assert NAMES.name("host", text) == str(ipaddress.IPv4Address(NAMES.ipv4(address)))
+        assert NAMES.address(IPV4_PREFIX + address) == IPV4_PREFIX + NAMES.ipv4(address)
+    one, two = (NAMES.ipv4(bytes([10, 1, 0, last])) for last in (2, 3))
+    assert one[:3] == two[:3]
+    assert one[3] != two[3]
+    assert len({NAMES.ipv4(bytes([10, 1, 0, last])) for last in range(256)}) == 256
+
+
+def test_addresses_that_name_nobody_stay() -> None:
+    for text in ("127.0.0.1", "224.0.0.1", "0.0.0.0", "::1", "ff02::1", "::", "localhost"):
+        assert NAMES.name("host", text) == text
+    assert NAMES.mac(bytes(6)) == bytes(6)
+    assert NAMES.mac(b"\xff" * 6) == b"\xff" * 6
+    assert NAMES.mac(b"\x52\x54\x00\x01\x02\x03")[0] & 3 == 2
