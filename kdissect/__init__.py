@@ -44,6 +44,7 @@ if not Path(__file__).exists():  # imported from the archive that executors of a
 
 if TYPE_CHECKING:
     from kdissect.errors import UserError
+    from kdissect.exchanges.topic_records import TopicRecord
     from kdissect.library.captured_exchanges import CapturedExchange, read
     from kdissect.library.message_functions import (
         decode_request,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
         encode_request,
         encode_response,
     )
-    from kdissect.library.topic_records import TopicRecord
     from kdissect.protocol.codec.messages import CodecError, DecodedMessage, DecodeError, EncodeError
     from kdissect.spark.notebook import load_tables, register
 
@@ -81,7 +81,7 @@ _HOMES = {
         "encode_request",
         "encode_response",
     ),
-    "kdissect.library.topic_records": ("TopicRecord",),
+    "kdissect.exchanges.topic_records": ("TopicRecord",),
     "kdissect.protocol.codec.messages": ("CodecError", "DecodeError", "DecodedMessage", "EncodeError"),
     "kdissect.spark.notebook": ("load_tables", "register"),
 }

@@ -21,6 +21,7 @@ from kdissect.cli.options import (
     positive_argument,
     pseudonyms_of,
 )
+from kdissect.cli.payload_options import add_schemas, add_where, payload_decoder
 from kdissect.errors import ExitCode, UsageError
 from kdissect.files import ScratchDirectory
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kdissect.cli.dump_input import DumpInput
     from kdissect.dump.context_window import ShownExchange
     from kdissect.exchanges.decoded import DecodedExchange
+    from kdissect.exchanges.describe_records import PayloadOptions
     from kdissect.tables.anonymize import Pseudonyms
 
 WRITE_BYTES = 1 << 16
@@ -69,15 +71,17 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
     add_color(parser)
     add_keylog(parser)
     add_anonymize(parser)
+    add_schemas(parser)
     add_exchange_filters(parser)
+    add_where(parser)
 
 
 def dump(arguments: argparse.Namespace) -> int:
     """Run the command. Return 1 if there is no exchange to show."""
     pseudonyms = pseudonyms_of(arguments)
-    if pseudonyms and (arguments.records or arguments.show_secrets):
+    if pseudonyms and (arguments.records or arguments.where or arguments.show_secrets):
         raise UsageError(
-            "--anonymize cannot be combined with --records or --show-secrets: their contents "
+            "--anonymize cannot be combined with --records, --where or --show-secrets: their contents "
             "have no pseudonyms"
         )
     output, matches = _Output(), 0
@@ -122,8 +126,19 @@ class _Output:
         self._held = 0
 
 
+def _payload_options(arguments: argparse.Namespace) -> "PayloadOptions":
+    """Return how records are decoded and which are shown; the schemas are read once."""
+    from kdissect.exchanges.describe_records import PayloadOptions
+
+    if not hasattr(arguments, "payload"):
+        arguments.payload = PayloadOptions(payload_decoder(arguments), arguments.where)
+    found: PayloadOptions = arguments.payload
+    return found
+
+
 def _is_narrowed(arguments: argparse.Namespace) -> bool:
-    return bool(given_filters(arguments) or arguments.connection or arguments.slower_than or arguments.port)
+    given = arguments.connection or arguments.slower_than or arguments.port or arguments.where
+    return bool(given_filters(arguments) or given)
 
 
 def _shown_exchanges(
@@ -154,14 +169,16 @@ def _read_exchanges(
     """Yield exchanges, and whether each matches; those that do not are left out unless `all_of_them`."""
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.filter import ExchangeFilter
+    from kdissect.exchanges.topic_records import any_record_matches
 
     reader, names = opened.reader, opened.facts.names
-    selection = exchange_filter(arguments, opened.start_ns)
+    selection, payload = exchange_filter(arguments, opened.start_ns), _payload_options(arguments)
     read = ExchangeFilter() if all_of_them else selection
     for exchange in reader.exchanges(read.header_mask, read.until_ns):
         decoded = DecodedExchange(exchange)
         matches = not all_of_them or selection.header_selects(exchange, reader)
         matches = matches and selection.selects(decoded, names)
+        matches = matches and (payload.where is None or any_record_matches(decoded, names, payload))
         if matches or all_of_them:
             yield decoded, matches
 
@@ -170,14 +187,15 @@ def _lines_of(
     arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
 ) -> "Callable[[ShownExchange], Iterable[str]]":
     """Return the function that writes an exchange as the options want it."""
-    from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.dump.exchange_text import brief_line, full_lines
     from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
+    from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.exchanges.describe import DescribeOptions
     from kdissect.report.render.terminal import terminal_of
 
     reader, names_of = opened.reader, _topic_names(opened, pseudonyms)
     terminal = terminal_of(sys.stdout, color=arguments.color)
+    payload = _payload_options(arguments)
     has_context = bool(arguments.before or arguments.after or arguments.around)
 
     def lines(shown: "ShownExchange") -> Iterable[str]:
@@ -189,7 +207,8 @@ def _lines_of(
         mark = (MATCH if shown.is_match else CONTEXT) if has_context else ""
         if arguments.brief and arguments.format == "text":
             return [mark + brief_line(decoded, heading, names, terminal)]
-        showing = DescribeOptions(names, arguments.records, arguments.show_secrets)
+        records = arguments.records or arguments.where is not None
+        showing = DescribeOptions(names, records, arguments.show_secrets, payload)
         fields = exchange_object(decoded, heading, showing)
         if arguments.format == "text":
             first, *others = full_lines(decoded, fields, names, terminal)

@@ -18,11 +18,13 @@ from kdissect.text import URI_PASSWORD
 ANONYMIZE_VARIABLE = "KDISSECT_ANONYMIZE_KEY"
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
 KEY_PASSWORD_VARIABLE = "KDISSECT_TLS_KEY_PASSWORD"  # noqa: S105 - the name of a variable
+REGISTRY_VARIABLE = "KDISSECT_SCHEMA_REGISTRY_PASSWORD"
 TERMINAL = "-"  # in place of a file
 
 FILE_OPTIONS = {
     "--anonymize-key-file": ("--anonymize-", ANONYMIZE_VARIABLE),
     "--password-file": ("--pas", PASSWORD_VARIABLE),
+    "--schema-registry-password-file": ("--schema-registry-", REGISTRY_VARIABLE),
     "--sasl-password-file": ("--sasl-", PASSWORD_VARIABLE),
     "--tls-key-password-file": ("--tls-k", KEY_PASSWORD_VARIABLE),
 }

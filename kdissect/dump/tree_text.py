@@ -42,6 +42,8 @@ def _field_lines(name: str, value: Any, words: Any, depth: int) -> Iterator[str]
         for batch in words["batches"]:
             yield f"{indent}{INDENT}- {_batch_line(batch)}"
             yield from _struct_lines(batch.get("records", ()), depth + 2)
+    elif isinstance(words, dict) and "format" in words and ("fields" in words or "fault" in words):
+        yield from _payload_lines(name, words, depth)
     elif isinstance(words, dict) or isinstance(value, dict):
         yield f"{indent}{name}"
         yield from tree_lines(words if isinstance(words, dict) else value, depth + 1)
@@ -52,6 +54,33 @@ def _field_lines(name: str, value: Any, words: Any, depth: int) -> Iterator[str]
         yield f"{indent}{name}: {_format_list(value, words)}"
     else:
         yield f"{indent}{name}: {_format_explained(value, words)}"
+
+
+def _payload_lines(name: str, note: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """Yield the lines of a decoded key or value (see `exchanges.decoded_record`); its names are hostile."""
+    indent, schema = INDENT * depth, note.get("schema_id")
+    words = note["format"] if schema is None else f"{note['format']}, schema {schema}"
+    if "fault" in note:
+        yield f"{indent}{name}: {format_scalar(note['bytes'])}"
+        yield f"{indent}{INDENT}FAULT: {escape(note['fault'])}"
+    elif isinstance(note["fields"], dict | list):
+        yield f"{indent}{name} ({words})"
+        yield from _value_lines(note["fields"], depth + 1)
+    else:
+        yield f"{indent}{name}: {format_scalar(note['fields'])} ({words})"
+
+
+def _value_lines(value: Any, depth: int) -> Iterator[str]:
+    """Yield a line for each field of an object or item of a list, those inside indented."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, inside in pairs:
+        label = f"{INDENT * depth}{escape(str(name))}:"
+        if isinstance(inside, dict | list) and inside:
+            yield label
+            yield from _value_lines(inside, depth + 1)
+        else:
+            empty = "{}" if isinstance(inside, dict) else "[]"
+            yield f"{label} {empty if isinstance(inside, dict | list) else format_scalar(inside)}"
 
 
 def _batch_line(batch: Mapping[str, Any]) -> str:

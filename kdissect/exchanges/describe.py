@@ -20,7 +20,9 @@ from functools import cache, partial
 from typing import Any
 
 from kdissect.exchanges.describe_records import (
+    PayloadOptions,
     RecordsKind,
+    RecordsPlace,
     describe_records,
     timestamp_text,
 )
@@ -64,6 +66,7 @@ class DescribeOptions:
     names: Mapping[bytes, str]  # topic id -> name
     records: bool = False
     secrets: bool = False
+    payload: PayloadOptions = PayloadOptions()  # noqa: RUF009 - frozen
 
 
 @dataclass(slots=True)
@@ -71,6 +74,8 @@ class _Context:
     options: DescribeOptions
     protocol_type: str | None  # of the group that the message, or the struct being read, is about
     metadata: bool = False  # whether the topic being read is the cluster's metadata log
+    topic: str | None = None  # the topic being read, of a message with records
+    partition: int | None = None
 
 
 def describe_request(decoded: DecodedMessage, options: DescribeOptions) -> Tree:
@@ -153,13 +158,18 @@ def message_describer(message: Message, version: int) -> Visit[_Context]:
 
 def _enter(message: Message, owner: Message | Field, version: int) -> Enter[_Context]:
     topics = (field.name for field in fields_at(owner, version) if field.role in ("topic", "topic_id"))
-    topic = next(topics, None) if message.name in FETCHES else None
+    topic = next(topics, None) if message.name in WITH_RECORDS else None
+    number = next((field.name for field in fields_at(owner, version) if field.role == "partition"), None)
 
     def enter(struct: Tree, context: _Context) -> _Context:
         if "protocol_type" in struct:
             context.protocol_type = struct["protocol_type"]
         if topic is not None:
             context.metadata = struct.get(topic) in (METADATA_TOPIC, METADATA_TOPIC_ID)
+            name = struct.get(topic)
+            context.topic = context.options.names.get(name) if isinstance(name, bytes) else name
+        if number is not None:
+            context.partition = struct.get(number)
         return context
 
     return enter
@@ -223,7 +233,8 @@ def _describe_records(value: bytes, _struct: Tree, context: _Context) -> Noted:
     if context.metadata:
         kind = RecordsKind.METADATA if options.secrets else RecordsKind.METADATA_REDACTED
     shown = value if options.records and kind is not RecordsKind.METADATA_REDACTED else None
-    return Noted(shown, describe_records(value, options.records, kind))
+    place = RecordsPlace(context.topic, context.partition, options.payload)
+    return Noted(shown, describe_records(value, options.records, kind, place))
 
 
 def _describe_metrics(value: bytes, struct: Tree, _context: _Context) -> Noted:
@@ -256,7 +267,7 @@ SIMPLE: Mapping[str, Leaf[_Context]] = {
     "bytes": _as_it_is,
 }
 TELEMETRY = ("PushTelemetryRequest", "metrics")
-FETCHES = ("FetchResponse", "FetchSnapshotResponse")  # those that may carry the cluster's metadata
+WITH_RECORDS = ("ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse")
 ENVELOPES = ("EnvelopeRequest", "EnvelopeResponse")
 
 _DESCRIBE = Visitor(

@@ -7,10 +7,14 @@ a batch is its `fault`. A last batch that is cut off is marked as `cut`, which i
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
+from kdissect.exchanges.decoded_record import decode_record
+from kdissect.payload.payload_decoder import PayloadDecoder
+from kdissect.payload.where import Test
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.enums import TIMESTAMP_TYPES
 from kdissect.protocol.metadata_records import RECORD_TYPES, metadata_header
@@ -62,16 +66,38 @@ class RecordsKind(Enum):
     METADATA_REDACTED = "a cluster's metadata, without what may be secret"
 
 
+@dataclass(frozen=True, slots=True)
+class PayloadOptions:
+    """How keys and values of records are decoded, and which records are shown; None for all."""
+
+    decoder: PayloadDecoder = field(default_factory=PayloadDecoder)
+    where: Test | None = None
+
+
+class RecordsPlace(NamedTuple):
+    """Where records belong, and how they are shown."""
+
+    topic: str | None = None
+    partition: int | None = None
+    options: PayloadOptions = PayloadOptions()
+
+
 def describe_records(
-    data: bytes, with_records: bool, kind: RecordsKind = RecordsKind.PLAIN
+    data: bytes,
+    with_records: bool,
+    kind: RecordsKind = RecordsKind.PLAIN,
+    place: RecordsPlace = RecordsPlace(),  # noqa: B008 - immutable
 ) -> dict[str, Any]:
-    """Return size and batches of a records field, and on request the records in them."""
+    """Return size and batches of a records field, and on request the records in them.
+
+    Of a topic at its `place` keys and values are decoded, too.
+    """
     batches = dict(_batch_headers(data))
     if with_records:
         for batch in batches.values():
             if "magic" in batch:
                 batch["records"] = []
-        _add_records(data, batches, kind)
+        _add_records(data, batches, kind, place)
     return {"bytes": len(data), "batches": list(batches.values())}
 
 
@@ -118,7 +144,9 @@ def _message(data: bytes, position: int, magic: int) -> dict[str, Any]:
     return message | {"_attributes": ", ".join(words)}
 
 
-def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: RecordsKind) -> None:
+def _add_records(
+    data: bytes, batches: dict[int, dict[str, Any]], kind: RecordsKind, place: RecordsPlace
+) -> None:
     for number, item in enumerate(read_records(data)):
         if number >= MOST_RECORDS:
             list(batches.values())[-1]["fault"] = (
@@ -128,10 +156,13 @@ def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: RecordsK
         if isinstance(item, RecordFault):
             batches.setdefault(item.position, {})["fault"] = item.reason
         else:
-            batches[item.batch.position]["records"].append(_record(item, kind))
+            fields = _record(item, kind, place)
+            if fields is not None:
+                batches[item.batch.position]["records"].append(fields)
 
 
-def _record(record: Record, kind: RecordsKind) -> dict[str, Any]:
+def _record(record: Record, kind: RecordsKind, place: RecordsPlace) -> dict[str, Any] | None:
+    """Return a record as a tree; None for one that is not wanted."""
     fields: dict[str, Any] = {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
@@ -142,6 +173,11 @@ def _record(record: Record, kind: RecordsKind) -> dict[str, Any]:
         fields |= _control(record)
     elif kind is not RecordsKind.PLAIN and record.value is not None:
         fields |= _metadata(record.value, kind)
+    elif kind is RecordsKind.PLAIN:
+        decoded = decode_record(record, place.topic, place.options.decoder)
+        if place.options.where and not place.options.where(decoded.fields(record, place)):
+            return None
+        fields |= {f"_{part}": note for part, note in decoded.notes(record) if note}
     if record.headers:
         fields["headers"] = [{"key": header.key, "value": header.value} for header in record.headers]
     return fields

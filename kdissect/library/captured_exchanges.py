@@ -18,6 +18,7 @@ from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.exchanges.filter import ExchangeFilter, error_codes, mentioned_groups, mentioned_topics
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
+from kdissect.exchanges.topic_records import TopicRecord, topic_records
 from kdissect.files import ScratchDirectory
 from kdissect.library.filter_arguments import (
     Moment,
@@ -29,7 +30,6 @@ from kdissect.library.filter_arguments import (
     several,
     time_fields,
 )
-from kdissect.library.topic_records import TopicRecord, topic_records
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import kafka07_error_name

@@ -9,7 +9,7 @@ does not grow with them.
 - `slice_writer` is the second reading, and copies what matches. `source_blocks` reads what the record table
   leaves out: interfaces, flags, comments and names. `pcapng_writer` lays out blocks. `session_secrets` finds
   the secrets of the TLS sessions that are copied.
-- With `--anonymize` there is a reading more: `anonymized_streams` has `anonymized_frames` rewrite every message
-  (`blank_records` its records, `same_length_names` its names) and keeps them in a `stream_overlay`.
+- With `--anonymize` there is a reading more: `anonymized_streams` has `anonymized_frames` rewrite every
+  message (`blank_records` its records, `same_length_names` its names) and keeps them in a `stream_overlay`.
   `packet_rewrite` then writes packets from it; `packet_layers` finds their headers.
 """

@@ -126,7 +126,7 @@ def _filled(frame: CapturedFrame | None) -> CapturedFrame | None:
 
 
 def _encoded(decoded: DecodedMessage, exchange: DecodedExchange, half: str, body: Tree | None) -> bytes:
-    """Return a message encoded, with `body` in place of its own unless that is None. Raise what encoding does."""
+    """Return a message encoded, with `body` in place of its own. Raise what encoding does."""
     key, version = exchange.exchange.api_key, exchange.exchange.api_version
     if key is None or version is None or decoded.version is None or decoded.body is None:
         raise ValueError("no body")

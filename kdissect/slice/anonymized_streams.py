@@ -1,7 +1,7 @@
 """The reading for `slice --anonymize`: the streams of all connections in the slice, anonymized, on disk.
 
-In come an `ExchangeReader` and what is selected, out goes a `PacketRewriter` for the packets. All exchanges of
-the connections are anonymized, selected or not, since their packets are copied.
+In come an `ExchangeReader` and what is selected, out goes a `PacketRewriter` for the packets. All exchanges
+of the connections are anonymized, selected or not, since their packets are copied.
 
 Plaintext of TLS is written as plaintext of Kafka. A TLS connection that cannot be opened has names in its
 certificates, and nobody could check what else: it is taken out of the selection, and counted.

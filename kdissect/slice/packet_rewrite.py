@@ -36,7 +36,7 @@ MOST_IP_BYTES = 0xFFFF
 
 
 class StreamFacts(NamedTuple):
-    """A connection that is rewritten: the sequence number of the first byte of each stream (A to B, B to A)."""
+    """A connection that is rewritten, and the first sequence number of each stream (A to B comes first)."""
 
     row: int
     first_sequence: tuple[int, int]
@@ -197,7 +197,7 @@ def _wire_stop(out: bytearray, layer: IpLayer) -> int:
 
 
 def _pseudo_header(out: bytearray, layer: IpLayer, stop: int) -> bytes:
-    """Return what checksums of TCP and UDP cover beside the segment (RFC 9293, section 3.1; RFC 8200, 8.1)."""
+    """Return what checksums of TCP and UDP cover beside the segment (RFC 9293, RFC 8200)."""
     length = max(stop, _wire_stop(out, layer)) - layer.behind
     if out[layer.start] >> 4 == 4:
         ends = bytes(out[layer.start + 12 : layer.start + 20])

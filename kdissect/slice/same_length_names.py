@@ -94,7 +94,7 @@ class SameLengthPseudonyms(Pseudonyms):
         return bytes(digest)
 
     def key_bytes(self, data: bytes) -> bytes:
-        """Return as many bytes that stand for the key of a record: hexadecimal digits, equal for equal keys."""
+        """Return as many hexadecimal digits that stand for the key of a record, equal for equal keys."""
         size, digits = len(data), b""
         while len(digits) < size:
             digits += self._digest(b"key\0%d\0" % len(digits) + data, 32).hex().encode()

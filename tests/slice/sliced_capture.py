@@ -26,7 +26,10 @@ def make_slice(folder: Path, *arguments: str | Path, name: str = "slice.pcapng")
 def rows(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
     """Return the exchanges of captures as `dump` shows them, without their place."""
     capfd.readouterr()
-    assert main(["dump", *map(str, arguments), "--format", "jsonl"]) in (ExitCode.DONE, ExitCode.NOTHING_FOUND)
+    assert main(["dump", *map(str, arguments), "--format", "jsonl"]) in (
+        ExitCode.DONE,
+        ExitCode.NOTHING_FOUND,
+    )
     objects = map(json.loads, capfd.readouterr().out.splitlines())
     return [{name: value for name, value in one.items() if name not in PLACE} for one in objects]
 

@@ -1,4 +1,4 @@
-"""`slice --anonymize`: nothing of the user is left in any byte, and rows, latencies and checksums are right."""
+"""`slice --anonymize`: nothing of the user is left in any byte; rows, latencies and checksums are right."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,8 @@ def batch(codec: int) -> bytes:
     header = RecordBatch(0, 2, codec, 0, False, None)
     records = [
         Record(
-            header, number, 1000, f"{MARK}-key-{number}".encode(), f"{MARK} value {number} {'a' * 90}".encode(),
+            header, number, 1000, f"{MARK}-key-{number}".encode(),
+            f"{MARK} value {number} {'a' * 90}".encode(),
             (RecordHeader(f"{MARK}-header".encode(), MARK.encode()),),
         )
         for number in range(9)

@@ -21,6 +21,7 @@ MODULES = {
     "pyspark": ("pyspark", "py4j"),
     "pyspark[connect]": ("pyspark", "grpc"),
     "python-snappy": ("snappy",),
+    "protobuf": ("google",),
 }
 """The modules of distributions that are imported under another name, or together with a second one."""
 

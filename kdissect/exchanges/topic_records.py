@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.decoded_record import decode_record
+from kdissect.exchanges.describe_records import PayloadOptions, RecordsPlace
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.records.record_decoder import CONTROL_NAMES, Record, RecordHeader, read_records
 
@@ -45,6 +47,22 @@ def topic_records(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) ->
                     producer_id=record.batch.producer_id,
                     control=None if record.control is None else CONTROL_NAMES.get(record.control, "unknown"),
                 )
+
+
+def any_record_matches(
+    decoded: DecodedExchange, topic_names: Mapping[bytes, str], options: PayloadOptions
+) -> bool:
+    """Return whether a record of an exchange passes the test of `options`; control records do not."""
+    if options.where is None:
+        return True
+    for topic, partition, data in _fields(decoded, topic_names):
+        place = RecordsPlace(topic, partition, options)
+        for record in read_records(data):
+            if isinstance(record, Record) and record.control is None:
+                fields = decode_record(record, topic, options.decoder).fields(record, place)
+                if options.where(fields):
+                    return True
+    return False
 
 
 def _fields(

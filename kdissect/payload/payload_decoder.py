@@ -1,0 +1,134 @@
+"""From the bytes of a key or a value to what they say: a value with its format, or a fault.
+
+In come bytes, their topic and the headers of their record. An id in front of the bytes, or in a header, names
+the schema. Without one the schema of the subject `TOPIC-key` or `TOPIC-value` counts, if there is one. All
+other bytes are JSON, text, or neither.
+
+A fault has its reason, such as "unknown schema id 17". The bytes themselves are never lost: callers show them
+beside it. A value of more than MOST_BYTES is not decoded.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kdissect.payload.avro_reader import avro_reader
+from kdissect.payload.plain_reader import looks_like_json, read_json, read_text
+from kdissect.payload.protobuf_reader import protobuf_reader
+from kdissect.payload.schema_store import Schema, SchemaKind, SchemaStore
+from kdissect.payload.wire_format import framed_value
+from kdissect.protocol.records.record_decoder import RecordHeader
+
+MOST_BYTES = 1 << 20
+
+Read = Callable[[bytes], Any]
+
+
+class Payload(NamedTuple):
+    """What bytes say.
+
+    `format` is `avro`, `protobuf`, `json`, `text` or `bytes`; `fault` says why a value could not be decoded.
+    """
+
+    format: str
+    value: Any = None
+    schema_id: int | None = None
+    fault: str | None = None
+
+
+class PayloadDecoder:
+    """Decodes keys and values; each schema is parsed once."""
+
+    def __init__(self, store: SchemaStore | None = None) -> None:
+        self._store = store
+        self._readers: dict[tuple[int | str, bool], Read | str] = {}
+
+    def decode(
+        self, data: bytes | None, topic: str | None, part: str = "value", headers: Sequence[RecordHeader] = ()
+    ) -> Payload | None:
+        """Return what a `key` or a `value` says; None for null."""
+        if data is None:
+            return None
+        if len(data) > MOST_BYTES:
+            return Payload("bytes", fault=f"{len(data):,} bytes; more than {MOST_BYTES:,} are not decoded")
+        if self._store is not None:
+            found = self._with_schema(self._store, data, topic, part, headers)
+            if found is not None:
+                return found
+        return without_schema(data)
+
+    def _with_schema(
+        self, store: SchemaStore, data: bytes, topic: str | None, part: str, headers: Sequence[RecordHeader]
+    ) -> Payload | None:
+        framed = framed_value(data, part, headers, store.has_id)
+        subject = f"{topic}-{part}"
+        if framed is not None:
+            schema = store.find(framed.schema_id)
+            if schema is None and isinstance(store.find(subject), Schema):
+                framed = None
+            elif not isinstance(schema, Schema):
+                reason = f": {schema}" if schema else ""
+                fault = f"unknown schema id {framed.schema_id}{reason}"
+                return Payload("bytes", schema_id=framed.schema_id, fault=fault)
+        if framed is not None and isinstance(schema, Schema):
+            return self._read(
+                framed.schema_id, schema, framed.body, has_indexes=True, number=framed.schema_id
+            )
+        found = store.find(subject) if topic is not None else None
+        if found is None:
+            return None
+        if isinstance(found, str):
+            return Payload("bytes", fault=f"subject {subject}: {found}")
+        return self._read(subject, found, data, has_indexes=False, number=None)
+
+    def _read(
+        self, name: int | str, schema: Schema, body: bytes, *, has_indexes: bool, number: int | None
+    ) -> Payload:
+        format = schema.kind.value.lower()
+        reader = self._reader(name, schema, has_indexes)
+        if isinstance(reader, str):
+            return Payload(format, schema_id=number, fault=reader)
+        try:
+            return Payload(format, reader(body), number)
+        except (
+            ValueError,
+            EOFError,
+            IndexError,
+            KeyError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            return Payload(format, schema_id=number, fault=f"no value of its schema: {_reason(error)}")
+
+    def _reader(self, name: int | str, schema: Schema, has_indexes: bool) -> Read | str:
+        key = (name, has_indexes)
+        if key not in self._readers:
+            try:
+                self._readers[key] = _new_reader(schema, has_indexes)
+            except ValueError as error:
+                self._readers[key] = str(error)
+        return self._readers[key]
+
+
+def without_schema(data: bytes) -> Payload:
+    """Return what bytes without a schema say."""
+    if looks_like_json(data):
+        try:
+            return Payload("json", read_json(data))
+        except ValueError:
+            pass
+    text = read_text(data)
+    return Payload("bytes") if text is None else Payload("text", text)
+
+
+def _new_reader(schema: Schema, has_indexes: bool) -> Read:
+    if schema.kind is SchemaKind.AVRO:
+        return avro_reader(schema)
+    if schema.kind is SchemaKind.PROTOBUF:
+        return protobuf_reader(schema, has_indexes=has_indexes)
+    return read_json
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).partition("\n")[0]
+    return text or "ends early" if isinstance(error, EOFError) else text or type(error).__name__

@@ -1,0 +1,28 @@
+"""Ids in front of values and in headers, of Confluent and of Apicurio."""
+
+import pytest
+
+from kdissect.payload.wire_format import FramedValue, framed_value, message_indexes
+from kdissect.protocol.records.record_decoder import RecordHeader
+
+
+def test_confluent() -> None:
+    assert framed_value(b"\0\0\0\0\x11body", "value", (), lambda _: True) == FramedValue(17, b"body")
+    assert framed_value(b"\1\0\0\0\x11body", "value", (), lambda _: True) is None
+    assert framed_value(b"\0\0\0\0", "value", (), lambda _: True) is None
+
+
+def test_apicurio() -> None:
+    long = b"\0" + (17).to_bytes(8) + b"body"
+    assert framed_value(long, "value", (), lambda number: number == 17) == FramedValue(17, b"body")
+    headers = [RecordHeader(b"apicurio.value.globalId", (17).to_bytes(8))]
+    assert framed_value(b"body", "value", headers, lambda _: True) == FramedValue(17, b"body")
+    assert framed_value(b"body", "key", headers, lambda _: True) is None
+
+
+def test_message_indexes() -> None:
+    assert message_indexes(b"\0body") == ((0,), b"body")
+    assert message_indexes(b"\x04\x02\x06body") == ((1, 3), b"body")
+    for wrong in (b"", b"\x80", b"\x7f", b"\x03", b"\xff" * 12, b"\x04\x02"):
+        with pytest.raises(ValueError, match="message indexes"):
+            message_indexes(wrong)
