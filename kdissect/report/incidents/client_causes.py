@@ -141,11 +141,14 @@ CLIENT_CAUSES = (
     ),
     Cause(
         name="quota",
-        layer=Layer.CLIENT,
+        layer=Layer.SERVER,
         severity=WARNING,
         anchors=("quota_applied",),
         judge=stated(0.95),
-        links=FOLLOWS_A_CLIENT,
+        links=(
+            *FOLLOWS_A_CLIENT,
+            Link(("latency_rose", "slow_broker"), Relation.CLIENT, 3 * SECOND, 30 * SECOND),
+        ),
         needs="responses ask a client to wait, three times and 0.5 s or more",
         against="",
         means="A quota makes the client wait: its latency comes from the quota, not from load.",

@@ -89,6 +89,18 @@ class ClientFacts:
         return found
 
     @cached_property
+    def _writes(self) -> dict[str, list[int]]:
+        times: dict[str, list[int]] = defaultdict(list)
+        for row in self._context.partial.table(LOAD).to_pylist():
+            if row["api_key"] == ApiKey.PRODUCE:
+                times[client_text(row["client_id"], row["client_host"])].append(row["first_ns"])
+        return times
+
+    def produced(self, client: str) -> list[int]:
+        """Return when a client wrote, once for each step of time."""
+        return self._writes.get(client, [])
+
+    @cached_property
     def _last_fetch(self) -> dict[str, int]:
         last: dict[str, int] = defaultdict(int)
         for row in self._context.partial.table(PACE).to_pylist():

@@ -50,26 +50,28 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
         lag = positions.behind_fetching(client, topic)
         groups = sorted(facts.groups.get(client, ()))
         if lag is not None and has_grown(lag):
-            yield _grew(
-                context, facts, client, groups, topic, lag, _reads(facts, positions, client, topic, lag)
-            )
+            yield _grew(context, client, groups, topic, lag, _reads(facts, positions, client, topic, lag))
         elif lag is not None and (end_ns := caught_up_ns(lag)) is not None:
             yield _shrinks(client, groups, topic, lag, end_ns)
     for client, group, topic in sorted(positions.committed):
         lag = positions.behind_committing(client, group, topic)
         if lag is not None and has_grown(lag):
             what = f"processes topic {topic} more slowly than it is written"
-            yield _grew(context, facts, client, [group], topic, lag, what)
+            since = facts.began(client, lag.times[0], BEGAN_NS)
+            yield _grew(context, client, [group], topic, lag, (what, since))
 
 
-def _reads(facts: ClientFacts, positions: LogPositions, client: str, topic: str, lag: Lag) -> str:
-    """Return what a client does that falls behind: it reads slowly, gets nothing, or does not ask."""
-    since = positions.stood_still(client, topic)
+def _reads(facts: ClientFacts, positions: LogPositions, client: str, topic: str, lag: Lag) -> tuple[str, int]:
+    """Return what a client does that falls behind, and since when.
+
+    It reads slowly, gets nothing, or does not ask.
+    """
+    since, began = positions.stood_still(client, topic), facts.began(client, lag.times[0], BEGAN_NS)
     if lag.times[-1] - since < STOOD_STILL_NS:
-        return f"reads topic {topic} more slowly than it is written"
+        return f"reads topic {topic} more slowly than it is written", began
     if facts.fetches_after(client, since + PAUSED_NS):
-        return f"fetches from topic {topic} and gets none of its records since {format_clock(since)}"
-    return f"has not fetched from topic {topic} since {format_clock(since)}, while others write to it"
+        return f"fetches from topic {topic} and gets none of its records since {format_clock(since)}", since
+    return f"has not fetched from topic {topic} since {format_clock(since)}, while others write to it", began
 
 
 def has_grown(lag: Lag) -> bool:
@@ -107,15 +109,14 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
 
 def _grew(
     context: SignalContext,
-    facts: ClientFacts,
     client: str,
     groups: Sequence[str],
     topic: str,
     lag: Lag,
-    what: str,
+    done: tuple[str, int],
 ) -> Signal:
     first, last = lag.times[0], lag.times[-1]
-    begin = facts.began(client, first, BEGAN_NS)
+    what, begin = done
     a_second = (lag.records[-1] - lag.before) * SECOND // max(last - first, 1)
     return make_signal(
         "lag_grew",

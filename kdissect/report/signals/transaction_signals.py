@@ -6,6 +6,7 @@ producer_fenced_out     a producer was fenced after another client took its tran
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kdissect.protocol.error_codes import PRODUCER_FENCED_OUT, ErrorCode
@@ -45,6 +46,9 @@ def transaction_signals(context: SignalContext) -> Iterator[Signal]:
     for row in context.partial.table(TRANSACTION_STEPS).to_pylist():
         if row["transactional_id"] is not None:
             by_id[row["transactional_id"]].append(row)
+    for work in context.rules.of_kind("transaction_work"):
+        if work.transactional_id is not None:
+            by_id[work.transactional_id] += []
     for name, rows in sorted(by_id.items()):
         rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
         _name_clients(rows)
@@ -63,8 +67,17 @@ def _name_clients(rows: Sequence[Row]) -> None:
         row["client"] = client_text(producer["client_id"], producer["client_host"])
 
 
-def _spans(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, Row, bool]]:
-    """Return begin, end, first row of each transaction, and whether it was ended in the capture."""
+class Span(NamedTuple):
+    """One transaction: its begin and end, its client, and whether it was ended in the capture."""
+
+    begin_ns: int
+    end_ns: int
+    client: str
+    is_ended: bool
+
+
+def _spans(rows: Sequence[Row], end_ns: int) -> list[Span]:
+    """Return the transactions that events show, in the order of time."""
     spans = []
     first: Row | None = None
     for row in rows:
@@ -73,34 +86,59 @@ def _spans(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, Row, bool]]
         if row["event"] in WORK and first is None:
             first = row
         elif row["event"] in ("commit", "abort", "init") and first is not None:
-            spans.append((first["asked_ns"], row["time_ns"], first, True))
+            spans.append(Span(first["asked_ns"], row["time_ns"], first["client"], True))
             first = None
     if first is not None:
-        spans.append((first["asked_ns"], end_ns, first, False))
+        spans.append(Span(first["asked_ns"], end_ns, first["client"], False))
+    return spans
+
+
+def _unannounced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> list[Span]:
+    """Return the transactions of a producer that adds no partitions, as from Kafka 4.0 on (KIP-890).
+
+    Each begins with the first Produce behind the end of the one before it.
+    """
+    ends = [row["time_ns"] for row in rows if row["event"] in ("commit", "abort", "init")]
+    work = [
+        one
+        for one in context.rules.of_kind("transaction_work")
+        if one.transactional_id == name and not BROKERS_OWN.fullmatch(one.location.client_id or "")
+    ]
+    if not work:
+        return []
+    first, last = min(one.first_ns for one in work), max(one.last_ns for one in work)
+    client = max(work, key=lambda one: one.last_ns).client
+    writes = sorted({first, *(time for time in facts.produced(client) if first <= time <= last), last})
+    spans = []
+    for since, until in pairwise([context.begin_ns - 1, *ends, context.end_ns + 1]):
+        begin = next((time for time in writes if since < time < until), None)
+        if begin is not None:
+            spans.append(Span(begin, min(until, context.end_ns), client, until <= context.end_ns))
     return spans
 
 
 def _open(
     context: SignalContext, facts: ClientFacts, positions: LogPositions, name: str, rows: Sequence[Row]
 ) -> Iterator[Signal]:
-    spans = _spans(rows, context.end_ns)
-    lengths = sorted(end - begin for begin, end, _, ended in spans if ended)
+    announced = any(row["event"] in WORK for row in rows)
+    spans = _spans(rows, context.end_ns) if announced else _unannounced(context, facts, name, rows)
+    lengths = sorted(span.end_ns - span.begin_ns for span in spans if span.is_ended)
     usual = lengths[len(lengths) // 2] if lengths else 0
-    for begin, end, row, ended in spans:
+    for begin, end, client, is_ended in spans:
         if end - begin < max(OPEN_NS, TIMES_USUAL * usual * (len(lengths) > 1)):
             continue
-        topics = sorted(facts.written.get(row["client"], ()))
+        topics = sorted(facts.written.get(client, ()))
         about = f", which writes {listed(topics, NAMED)}" if topics else ""
         lasted = format_duration(end - begin)
         held = _held_up(facts, positions, topics, begin, end)
         yield make_signal(
             "transaction_open",
             (SubjectKind.PRODUCER, name),
-            (begin, end if ended else None),
-            f"The transaction of {name} ({row['client']}{about}) was open from {format_clock(begin)} for "
-            f"{lasted}{'' if ended else ', to the end of the capture'}{held.words}",
+            (begin, end if is_ended else None),
+            f"The transaction of {name} ({client}{about}) was open from {format_clock(begin)} for "
+            f"{lasted}{'' if is_ended else ', to the end of the capture'}{held.words}",
             measures={"open_ns": end - begin, "usual_ns": usual, "held_up": len(held.clients)},
-            clients=[row["client"], *held.clients],
+            clients=[client, *held.clients],
             groups=held.groups,
             topics=topics,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
-from tests.helpers.told_capture import Line, Story
+from tests.helpers.told_capture import Line, Story, batch
 from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
 
 PRODUCER = {"transactional_id": "bank", "producer_id": 9, "producer_epoch": 0}
@@ -80,3 +80,26 @@ def test_readers_that_a_transaction_holds_up_are_named(tmp_path: Path) -> None:
     assert "reader at 10.1.0.3 (group readers) gets no record since " in signal.sentence
     assert signal.groups == ("readers",)
     assert [incident.cause for incident in summary.incidents] == ["open_transaction"]
+
+
+@pytest.mark.parametrize(("ends", "is_told"), [(False, True), (True, False)])
+def test_a_producer_that_announces_no_partitions_is_seen_by_what_it_writes(
+    ends: bool, is_told: bool, tmp_path: Path
+) -> None:
+    story = Story()
+    line = story.connect("10.1.0.2", client_id="modern")
+    for number in range(30):
+        at_ms = 100 + 500 * number
+        data = {"index": 0, "records": batch(0, 1, at_ms)}
+        request = {"transactional_id": "bank", "acks": -1, "timeout_ms": 1000}
+        request |= {"topic_data": [{"name": "orders", "partition_data": [data]}]}
+        found = {"index": 0, "error_code": 0, "base_offset": number}
+        response = {"responses": [{"name": "orders", "partition_responses": [found]}]}
+        line.call(at_ms, 2, ApiKey.PRODUCE, 7, request, response)
+        if ends or number < 2:
+            line.call(at_ms + 200, 1, ApiKey.END_TXN, 1, PRODUCER | {"committed": True}, {})
+    found_signals = [one for one in analyzed(story, tmp_path).signals if one.kind == "transaction_open"]
+    assert [one.subject.name for one in found_signals] == ["bank"] * is_told
+    for one in found_signals:
+        assert one.clients == ("modern at 10.1.0.2",)
+        assert 13 < one.measures["open_ns"] / 1e9 < 14
