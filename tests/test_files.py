@@ -102,6 +102,7 @@ def kill_at_every_point(name: str, place: Path) -> None:
     assert 5 < operation < 199
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKS)
 def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
     """In a process that has no threads, since it forks."""

@@ -17,6 +17,9 @@ MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json
 SECRETS_BLOCK = 10
 
 
+pytestmark = pytest.mark.slow  # whole commands
+
+
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The capture without its secrets, and the secrets."""

@@ -25,6 +25,7 @@ def test_there_are_three() -> None:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+@pytest.mark.spark
 @pytest.mark.timeout(900)  # a session of Spark without the shortcuts of the command, on a busy machine
 def test_a_notebook_runs(notebook: Path) -> None:
     done = subprocess.run(

@@ -58,6 +58,7 @@ def test_many_splits_partitions_and_batches(
     assert_same(dissected(cut, partitions, rows), whole(capture))
 
 
+@pytest.mark.slow
 def test_gzip_and_standard_input(
     capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
 ) -> None:
@@ -68,6 +69,7 @@ def test_gzip_and_standard_input(
     assert_same(dissected(index_captures(streamed).splits), whole(capture), without=("capture_file",))
 
 
+@pytest.mark.slow
 @with_editcap
 @pytest.mark.parametrize("kind", ["nsecpcap", "pcapng"])
 def test_converted(

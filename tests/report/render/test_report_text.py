@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,12 @@ HOSTILE = [
 ]
 
 
+@cache
+def large_summary():
+    """Return a report with more rows than a screen has, made once."""
+    return build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), paper_capture.CAPTURE)
+
+
 @pytest.mark.parametrize(("width", "name"), [(80, "full-80"), (120, "full-120"), (100, "100")])
 def test_snapshot(width, name):
     terminal = Terminal(width, full=name.startswith("full"))
@@ -58,8 +65,7 @@ def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(
 @pytest.mark.parametrize("unicode", [False, True])
 @pytest.mark.parametrize("width", [60, 79, 80, 100, 127, 128, 160, 200])
 def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), paper_capture.CAPTURE)
-    text = render(summary, Terminal(width, colour=colour, unicode=unicode))
+    text = render(large_summary(), Terminal(width, colour=colour, unicode=unicode))
     assert max(display_width(COLOURS.sub("", line)) for line in text.splitlines()) <= width
     assert ("\x1b" in text) == colour
     assert text.isascii() <= (not unicode)
@@ -67,8 +73,7 @@ def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
 
 
 def test_all_rows_when_the_whole_report_is_wanted():
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), paper_capture.CAPTURE)
-    short, whole = (render(summary, Terminal(160, whole=whole)) for whole in (False, True))
+    short, whole = (render(large_summary(), Terminal(160, whole=whole)) for whole in (False, True))
     assert "… and" in short
     assert "… and" not in whole
     assert len(whole.splitlines()) > len(short.splitlines())
