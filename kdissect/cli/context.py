@@ -151,6 +151,7 @@ def _plan(
     """
     from kdissect.capture.index.sampling import take_sample
     from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.pass_meters import PassMeters
     from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
     from kdissect.spark.tasks import TableOptions
     from kdissect.streams.tls.keylog import keys_for
@@ -159,10 +160,14 @@ def _plan(
     options = TableOptions(table_filter(arguments, index.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(index.splits, arguments.port)
     work = AnalysisWork(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
+    if engine.settings.local and not arguments.quiet:
+        work = replace(work, meters=PassMeters.new(scratch, index.splits))
     if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
         shares = work.shares(engine.settings.cores)
         ahead = scan_locally(work.splits, work.ports, shares, scratch / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)
+        if work.meters:
+            work.meters.scanned.add(sum(split.stop - split.start for split in work.splits[: ahead.done]))
     return work
 
 

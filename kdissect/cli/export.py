@@ -76,7 +76,7 @@ def _write(
         finish = FINISH.get(format)
         frames = report_frames(run, arguments, session, wanted, finish)
         own = [table for table in wanted if table in TABLES]
-        with JobProgress(run.engine.context(), arguments.quiet):
+        with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
             tables = (jobs.tables(session, run.work, own, finish) if own else {}) | frames
             if arguments.times == "iso":
                 tables = {name: _with_time_texts(name, frame) for name, frame in tables.items()}

@@ -63,7 +63,7 @@ def report_input(
 
     spark = run.engine.context()
 
-    with JobProgress(spark, arguments.quiet):
+    with JobProgress(spark, arguments.quiet, meters=run.work.meters):
         blobs = jobs.figures(spark, run.work, grid, steps)
     if not more_to_come:
         run.engine.rest(needs_memory=sum(map(len, blobs)) > LARGE_FIGURES)

@@ -36,7 +36,7 @@ def sql(arguments: argparse.Namespace) -> None:
         try:
             wanted = checked_tables(session, arguments)
             run = prepare_run(engine, arguments, arguments.paths)
-            with JobProgress(run.engine.context(), arguments.quiet):
+            with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
                 own = [table for table in wanted if table in TABLES]
                 views = jobs.tables(session, run.work, own) if own or not wanted else {}
             views |= report_frames(run, arguments, session, wanted)

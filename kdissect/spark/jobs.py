@@ -17,7 +17,7 @@ the names.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -51,6 +51,7 @@ from kdissect.spark.partitioning import (
     partitions_for,
     tasks_for,
 )
+from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables.schemas import TABLES
@@ -78,6 +79,8 @@ class AnalysisWork:
     treatment: TableOptions = DEFAULT
     sample: Sample = NO_SAMPLE
     ahead: LocalScan | None = None
+    meters: PassMeters | None = None
+    """What counts the bytes that are done, on this machine."""
 
     def shares(self, cores: int) -> Partitioning:
         """Return how connections are partitioned for a number of cores."""
@@ -112,7 +115,11 @@ def figures(
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
-    step = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps)
+    step = _metered(
+        work,
+        backend_of(spark),
+        partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps),
+    )
     return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 
@@ -131,7 +138,11 @@ def tables(
     them. `finish` is applied to each batch last.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
-    step = partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
+    step = _metered(
+        work,
+        backend_of(session),
+        partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
+    )
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
     names = tasks.topic_names(
         pair
@@ -155,18 +166,48 @@ def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:
     """Return the descriptors of pass one, shuffled to the partitions of pass two."""
     shares = work.shares(backend.cores)
     left = range(work.ahead.done if work.ahead else 0, len(work.splits))
-    scan = partial(_scan, splits=work.splits, ports=work.ports, shares=shares)
+    scan = partial(
+        _scan,
+        splits=work.splits,
+        ports=work.ports,
+        shares=shares,
+        meter=work.meters.scanned if work.meters else None,
+    )
     count = tasks_for(len(left), backend.cores)
     return backend.scan_and_shuffle(scan, left, count, shares.partitions, work.ahead)
 
 
+def _metered(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step that counts the bytes of pass two."""
+    if work.meters is None:
+        return step
+    partitions = work.shares(backend.cores).partitions
+    return partial(_count_and_step, step=step, meters=work.meters, splits=work.splits, partitions=partitions)
+
+
+def _count_and_step(
+    batches: Iterable[pa.RecordBatch],
+    step: Callable[..., Any],
+    meters: PassMeters,
+    splits: Sequence[Split],
+    partitions: int,
+) -> Any:
+    return step(meters.dissecting(batches, splits, partitions))
+
+
 def _scan(
-    ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], shares: Partitioning
+    ordinals: Iterable[int],
+    splits: Sequence[Split],
+    ports: Sequence[int],
+    shares: Partitioning,
+    meter: ByteMeter | None = None,
 ) -> Iterator[tuple[int, Blob]]:
     for ordinal in ordinals:
         for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
             for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
                 yield partition, (ordinal, to_blob(rows))
+        if meter:
+            meter.add(splits[ordinal].stop - splits[ordinal].start)
 
 
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:

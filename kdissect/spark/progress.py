@@ -11,19 +11,29 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from kdissect.spark.backend import is_connect
+from kdissect.spark.pass_meters import PassMeters
+from kdissect.text import format_size
 
 POLL_SECONDS = 0.25
 TERMINAL_DELAY = 1.0  # shorter jobs show no progress
 FILE_SECONDS = 30.0
 
+LEAST_DONE = 0.02  # part of the work from which on the time left is told
 PASSES = ("reading packets", "dissecting")
 
 
 class JobProgress:
     """Watches the jobs of a Spark context or a Connect session from a thread, while the `with` block runs."""
 
-    def __init__(self, spark: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._state = (_connect_state if is_connect(spark) else _tracker_state)(spark)
+    def __init__(
+        self,
+        spark: Any,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        meters: PassMeters | None = None,
+    ) -> None:
+        by_tasks = (_connect_state if is_connect(spark) else _tracker_state)(spark)
+        self._state = metered_state(meters, by_tasks) if meters else by_tasks
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._quiet = quiet
@@ -62,6 +72,29 @@ class JobProgress:
                 self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
                 self._stream.flush()
                 self._shown, last = text, now
+
+
+def metered_state(meters: PassMeters, other: Callable[[], str]) -> Callable[[], str]:
+    """Return the function that describes the progress in bytes, with the time left; `other` what follows."""
+    begun = time.monotonic()
+
+    def state() -> str:
+        scanned, dissected = (min(meter.total(), meters.size) for meter in (meters.scanned, meters.dissected))
+        if dissected >= meters.size:
+            return other()
+        name, done = (PASSES[1], dissected) if dissected or scanned >= meters.size else (PASSES[0], scanned)
+        left = time_left(scanned + dissected, 2 * meters.size, time.monotonic() - begun)
+        return f"kdissect: {name}, {format_size(done)} of {format_size(meters.size)}{left}"
+
+    return state
+
+
+def time_left(done: int, size: int, seconds: float) -> str:
+    """Return `, about 40 s left`; nothing while too little is done to tell."""
+    if done < LEAST_DONE * size:
+        return ""
+    left = seconds * (size - done) / done
+    return f", about {left:.0f} s left" if left < 120 else f", about {left / 60:.0f} min left"
 
 
 def _tracker_state(context: Any) -> Callable[[], str]:
@@ -106,6 +139,7 @@ class IndexProgress:
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._quiet, self._shown = quiet, False
+        self._begun = time.monotonic()
         self._next = time.monotonic() + (TERMINAL_DELAY if self._terminal else FILE_SECONDS)
 
     def __enter__(self) -> Self:
@@ -123,7 +157,8 @@ class IndexProgress:
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (POLL_SECONDS if self._terminal else FILE_SECONDS)
-        text = f"kdissect: indexing captures, {passed / 1e9:.1f} of {size / 1e9:.1f} GB"
+        left = time_left(passed, size, time.monotonic() - self._begun)
+        text = f"kdissect: indexing captures, {format_size(passed)} of {format_size(size)}{left}"
         self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
         self._stream.flush()
         self._shown = True

@@ -1,0 +1,19 @@
+# kdissect with the Java that its reports need. Captures are mounted:
+#   docker build -t kdissect .
+#   docker run --rm -v "$PWD:/captures" kdissect incident.pcap --html report.html
+FROM python:3.13-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+
+COPY . /tmp/kdissect
+RUN pip install --no-cache-dir /tmp/kdissect && rm -rf /tmp/kdissect
+
+# Whoever runs it: compiled loops and temporary files have a place that everybody may write.
+ENV XDG_CACHE_HOME=/var/cache/kdissect HOME=/tmp
+RUN mkdir -p /var/cache/kdissect && chmod 1777 /var/cache/kdissect
+
+WORKDIR /captures
+ENTRYPOINT ["kdissect"]
+CMD ["--help"]
