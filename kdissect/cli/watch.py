@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kdissect.jit import kernel_cache
 from kdissect.text import escape, format_clock, format_count, format_duration
 
 if TYPE_CHECKING:
+    from kdissect.report.incidents.incident_log import KnownIncident
     from kdissect.spark.session import Engine
     from kdissect.spark.watch.watch_query import BatchReport, WatchSettings
 
@@ -169,12 +171,29 @@ def _text_lines(report: "BatchReport") -> list[str]:
         f"{format_count(figures['unanswered'])} unanswered",
         f"{format_count(figures['open_connections'])} connections open",
     ]
-    return [*(f"missing: {escape(notice)}" for notice in report.notices), "  ".join(parts)]
+    changes = [
+        f"incident {known.number} {kind}: {known.severity}: {escape(known.headline)}"
+        for kind, known in ((one.change.value, one.incident) for one in report.incidents)
+    ]
+    return [*(f"missing: {escape(notice)}" for notice in report.notices), "  ".join(parts), *changes]
 
 
 def _json_lines(report: "BatchReport") -> list[str]:
     notices = [{"event": "notice", "batch": report.commit.batch, "text": text} for text in report.notices]
-    return [json.dumps(line) for line in [*notices, {"event": "interval", **_figures(report)}]]
+    incidents = [
+        {
+            "event": "incident",
+            "change": one.change.value,
+            "batch": report.commit.batch,
+            **_shown(one.incident),
+        }
+        for one in report.incidents
+    ]
+    return [json.dumps(line) for line in [*notices, {"event": "interval", **_figures(report)}, *incidents]]
+
+
+def _shown(incident: "KnownIncident") -> dict[str, Any]:
+    return {name: value for name, value in asdict(incident).items() if name not in ("last_ns", "closed")}
 
 
 def _figures(report: "BatchReport") -> dict[str, Any]:

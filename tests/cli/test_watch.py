@@ -7,20 +7,28 @@ import pytest
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.watch import _json_lines, _settings, _text_lines
+from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
 from kdissect.spark.watch.watch_query import BatchReport
 from tests.helpers.command import assert_one_sentence, kdissect
 
+CHANGE = IncidentChange(
+    ChangeKind.OPENED,
+    KnownIncident(
+        1, "broker_frozen", "critical", "server", "broker 2", 10, None, "broker 2\nfroze", (), 5, 6, 1.0
+    ),
+)
 REPORT = BatchReport(
     Commit(batch=4, now_ns=1_792_000_000_123_000_000, lost=1),
     BatchFigures(rows={"exchanges": 1200}, unanswered=2, errors=3, latency={100: 1200}, open=40),
-    files=2, span_ns=4 * 10**9, seconds=0.25, notices=["a file was overwritten\n"],
+    files=2, span_ns=4 * 10**9, seconds=0.25, incidents=[CHANGE], notices=["a file was overwritten\n"],
 )  # fmt: skip
 
 
 def test_a_line_of_text_says_what_there_was() -> None:
-    notice, line = _text_lines(REPORT)
+    notice, line, incident = _text_lines(REPORT)
+    assert incident == "incident 1 opened: critical: broker 2\\x0afroze"
     assert notice == "missing: a file was overwritten\\x0a"
     for part in (
         "2 files",
@@ -34,7 +42,13 @@ def test_a_line_of_text_says_what_there_was() -> None:
 
 
 def test_lines_of_json_have_the_figures() -> None:
-    notice, interval = map(json.loads, _json_lines(REPORT))
+    notice, interval, incident = map(json.loads, _json_lines(REPORT))
+    assert (incident["event"], incident["change"], incident["cause"]) == (
+        "incident",
+        "opened",
+        "broker_frozen",
+    )
+    assert (incident["number"], incident["end_ns"], incident["batch"]) == (1, None, 4)
     assert notice == {"event": "notice", "batch": 4, "text": "a file was overwritten\n"}
     assert (interval["event"], interval["exchanges"], interval["per_second"]) == ("interval", 1200, 300)
     assert interval["time_ns"] == REPORT.commit.now_ns

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import dpkt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,6 +30,17 @@ def packets_of(capture: Path) -> tuple[bytes, list[bytes]]:
         records.append(data[at : at + size])
         at += size
     return data[:HEADER_BYTES], records
+
+
+def as_pcap(capture: Path) -> bytes:
+    """Return a pcapng file as a pcap file with times in nanoseconds."""
+    with capture.open("rb") as file:
+        reader = dpkt.pcapng.Reader(file)
+        out = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, reader.datalink())
+        for seconds, data in reader:
+            whole, rest = divmod(round(float(seconds) * 10**9), 10**9)
+            out += struct.pack("<IIII", whole, rest, len(data), len(data)) + data
+    return out
 
 
 def ring_files(capture: Path, count: int) -> list[bytes]:

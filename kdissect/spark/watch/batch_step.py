@@ -1,8 +1,9 @@
 """What one task does with its connections of a batch: state and descriptors in, rows and state out.
 
 A task reads the state that the batch before left for its partition, dissects the descriptors of this batch,
-ends connections that are over, and writes rows and state into the folders of this attempt. It changes nothing
-else, so an attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
+ends connections that are over, and writes rows and state into the folders of this attempt. It also adds up
+what incidents are found from: what is finished, and what would be if the captures ended here. It changes
+nothing else, so an attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
 """
 
 import os
@@ -18,17 +19,22 @@ from numpy.typing import NDArray
 from kdissect.capture.flow_table import BUCKETS
 from kdissect.capture.index.splits import Split
 from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
+from kdissect.report.partials import EMPTY, merge, summarise, to_arrow
+from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, to_blob
 from kdissect.spark.watch.hour_writer import HourWriter
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
+from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.build import Batches
 from kdissect.tables.dissection import AgeLimits, Dissection
+from kdissect.tables.filters import TCP_TABLES
 from kdissect.tables.schemas import TABLES
 
 DEFAULT_AGES = AgeLimits()
 WANTED = tuple(table for table in TABLES if table != "connections")
+SUMMED = (*WANTED, "ends", *TCP_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class BatchPlan:
     names: dict[str, str] = field(default_factory=dict)
     keys: KeyLog = NO_KEYS
     age_limits: AgeLimits = DEFAULT_AGES
+    steps: Grid | None = None  # on which signals are counted; None: they are not
 
 
 @dataclass(slots=True)
@@ -62,6 +69,8 @@ class BatchFigures:
     state_bytes: int = 0
     names: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)  # paths below `out`
+    finished: list[bytes] = field(default_factory=list)  # partials of what this batch has finished
+    unfinished: list[bytes] = field(default_factory=list)  # what would be added if the captures ended now
 
     def add(self, other: "BatchFigures") -> None:
         """Add the figures of another task."""
@@ -73,6 +82,8 @@ class BatchFigures:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.names |= other.names
         self.files += other.files
+        self.finished += other.finished
+        self.unfinished += other.unfinished
 
     def percentiles(self, per_mille: Sequence[int]) -> list[int | None]:
         """Return percentiles of the service time in ns; None without any exchange that has one.
@@ -124,32 +135,62 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
     if plan.state_before is not None:
         path = Path(plan.state_before, name)
         carried = from_bytes(path.read_bytes(), str(path))
-    dissection = Dissection(plan.splits, plan.keys, WANTED, carried=carried)
-    figures = BatchFigures()
+    dissection = Dissection(plan.splits, plan.keys, SUMMED if plan.steps else WANTED, carried=carried)
     writer = HourWriter(Path(plan.out), plan.batch, partition) if plan.out is not None else None
+    figures = BatchFigures()
+    over: list[Int64s] = []
 
-    def take(batches: Iterable[Batches]) -> None:
-        for batch in batches:
-            tables = dict(batch)
-            figures.names |= tasks.topic_names(tasks.name_pairs(batch["names"])) if "names" in batch else {}
-            if "partitions" in tables:
-                tables["partitions"] = tasks.with_topics(tables["partitions"], plan.names | figures.names)
-            figures.count(tables)
-            if writer is not None:
-                writer.add(tables)
+    def tables() -> Iterator[Batches]:
+        yield from dissection.feed(ordered_by_split(blob for _, blob in rows))
+        aged = dissection.aged(plan.now_ns, plan.age_limits)
+        figures.aged = aged.idle
+        over.append(dissection.every_row() if plan.is_last else aged.rows)
+        yield from dissection.end(over[0])
 
-    take(dissection.feed(ordered_by_split(blob for _, blob in rows)))
-    aged = dissection.aged(plan.now_ns, plan.age_limits)
-    over = dissection.every_row() if plan.is_last else aged.rows
-    take(dissection.end(over))
-    figures.aged, figures.open = aged.idle, dissection.connections - len(over)
-    state = to_bytes(dissection.carried(over))
+    figures.finished = _summed(_kept(tables(), figures, writer, plan), plan.steps)
+    figures.open = dissection.connections - len(over[0])
+    state = to_bytes(dissection.carried(over[0]))
     figures.state_bytes = len(state)
     _write_private(Path(plan.state_after, name), state)
+    if plan.steps is not None and not plan.is_last:
+        figures.unfinished = _summed(_if_it_ended_now(state, plan), plan.steps)
     if writer is not None:
         figures.files = writer.close()
     pa.default_memory_pool().release_unused()
     yield figures
+
+
+def _kept(
+    batches: Iterable[Batches], figures: BatchFigures, writer: HourWriter | None, plan: BatchPlan
+) -> Iterator[Batches]:
+    """Pass batches of tables on, count them, and write their rows with the names of topics that are known."""
+    for batch in batches:
+        if "names" in batch:
+            figures.names |= tasks.topic_names(tasks.name_pairs(batch["names"]))
+        figures.count(batch)
+        if writer is not None:
+            named = dict(batch)
+            if "partitions" in named:
+                named["partitions"] = tasks.with_topics(named["partitions"], plan.names | figures.names)
+            writer.add(named)
+        yield batch
+
+
+def _if_it_ended_now(state: bytes, plan: BatchPlan) -> Iterator[Batches]:
+    """Yield the tables of what is open, as if the captures ended here; the state itself goes on."""
+    dissection = Dissection((), plan.keys, SUMMED, carried=from_bytes(state))
+    yield from dissection.end(dissection.every_row())
+
+
+def _summed(batches: Iterable[Batches], steps: Grid | None) -> list[bytes]:
+    """Return the partial of batches of tables; nothing without `steps`."""
+    merged, pending = EMPTY, []
+    for tables in tasks.coalesce_batches(batches):
+        if steps is not None:
+            pending.append(summarise(tables, None, steps))
+        if len(pending) == tasks.MERGED_AT:
+            merged, pending = merge([merged, *pending]), []
+    return [to_blob(to_arrow(merge([merged, *pending])))] if steps is not None else []
 
 
 def state_name(partition: int) -> str:

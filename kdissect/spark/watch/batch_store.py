@@ -4,6 +4,7 @@
     <checkpoint>/files.jsonl         the journal of files (`file_journal`)
     <checkpoint>/spark/              Spark's own record of batches
     <checkpoint>/commit.json         the last batch that counts: number, time of the captures, names of topics
+    <checkpoint>/partials/           what incidents of the last minutes are found from (`recent_incidents`)
     <checkpoint>/state/00000012/     the state after that batch, a file for each partition
     <out>/<table>/hour=…/batch-00000012-003.parquet
 
@@ -55,6 +56,7 @@ class Commit:
     finished: bool = False  # all connections have ended: nothing can go on
     rows: dict[str, int] = field(default_factory=dict)  # in all, by table
     names: dict[str, str] = field(default_factory=dict)  # of topics, by id
+    incidents: Any = None  # state of RecentIncidents
 
 
 class Attempt:
@@ -107,6 +109,11 @@ class BatchStore:
     def journal(self) -> Path:
         """The file of the journal."""
         return self.checkpoint / "files.jsonl"
+
+    @property
+    def partials(self) -> Path:
+        """The folder of the partials of the last batches."""
+        return self.checkpoint / "partials"
 
     @property
     def spark(self) -> Path:

@@ -54,7 +54,7 @@ class HourWriter:
         for (name, hour), writer in self._writers.items():
             writer.close()
             path = self._path(name, hour)
-            _sync(self._folder / path)
+            sync_file(self._folder / path)
             paths.append(path)
         return paths
 
@@ -89,7 +89,7 @@ def write_names(folder: Path, batch: int, names: Mapping[str, str]) -> list[str]
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     columns = {"topic_id": list(names), "topic": list(names.values())}
     pq.write_table(pa.table(columns, schema=NAMES), folder / path)
-    _sync(folder / path)
+    sync_file(folder / path)
     return [path]
 
 
@@ -140,7 +140,8 @@ def _exchange_times(exchanges: pa.RecordBatch) -> Int64s:
     return times
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Write a file to its disk. Raise OSError."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex, index_captures
 from kdissect.capture.inputs import CaptureFile, open_inputs
+from kdissect.report.incidents.incident_log import IncidentChange
 from kdissect.spark.failures import job_error
 from kdissect.spark.partitioning import tasks_for
 from kdissect.spark.session import Engine
@@ -35,6 +36,7 @@ from kdissect.spark.watch.batch_step import (
 from kdissect.spark.watch.batch_store import BatchStore, Commit
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
 from kdissect.spark.watch.file_stream import MOST_FILES, SETTLE_SECONDS
+from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
 from kdissect.tables.dissection import AgeLimits
 
@@ -75,6 +77,7 @@ class BatchReport:
     files: int
     span_ns: int  # of the captures of this batch
     seconds: float  # that it took
+    incidents: list[IncidentChange] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
@@ -93,6 +96,8 @@ class WatchQuery:
         self._active = threading.Lock()  # held while a batch is processed
         self._last_activity = time.monotonic()
         self._grown = 0
+        self._incidents = RecentIncidents(store.partials, store.last.incidents)
+        self._incidents.clean()
         self._served: tuple[KeyLog, KeyLog] = (NO_KEYS, NO_KEYS)  # as read, and as tasks get it
 
     def run(self) -> None:
@@ -195,8 +200,10 @@ class WatchQuery:
                     names=last.names,
                     keys=self._keys(index),
                     age_limits=self._settings.age_limits,
+                    steps=self._incidents.grid(index.earliest_time_ns),
                 )
                 figures = self._run(plan)
+                changes = self._find_incidents(plan, index, figures)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
@@ -207,13 +214,26 @@ class WatchQuery:
                     finished=is_last,
                     rows=_sum(last.rows, figures.rows),
                     names={**figures.names, **last.names},
+                    incidents=self._incidents.state(),
                 )
                 self._store.commit(attempt, commit, figures.files)
+                self._incidents.clean()
+            except BaseException:
+                self._incidents = RecentIncidents(self._store.partials, last.incidents)
+                raise
             finally:
                 attempt.end()
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
-        return BatchReport(commit, figures, len(captures), span_ns, 0, notices)
+        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices)
+
+    def _find_incidents(
+        self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures
+    ) -> list[IncidentChange]:
+        """Return what became of incidents by a batch."""
+        first_ns, last_ns = index.earliest_time_ns or 0, index.latest_time_ns or 0
+        span = BatchSpan(plan.batch, first_ns, last_ns, index.packets)
+        return self._incidents.add(span, figures.finished, figures.unfinished)
 
     def _run(self, plan: BatchPlan) -> BatchFigures:
         """Run both passes over the splits of a batch."""

@@ -13,11 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.capture.inputs import open_inputs
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
 from tests.helpers.command import COMMAND, environment
-from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch, write_ring
+from tests.helpers.rings import (
+    CAPTURES,
+    as_pcap,
+    assert_same,
+    ring_files,
+    tables_at_once,
+    tables_of_watch,
+    write_ring,
+)
 
 KILLS = int(os.environ.get("KDISSECT_KILLS", "4"))
 SEED = int(os.environ.get("KDISSECT_KILLS_SEED", "0"))
@@ -109,3 +118,20 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     _, errors = again.communicate()
     assert again.returncode == 2
     assert b"is finished" in errors
+
+
+def test_an_incident_is_told_while_it_lasts(engine: Engine, tmp_path: Path) -> None:
+    (file,) = open_inputs([str(CAPTURES / "incidents" / "broker-frozen-1.pcapng.zst")], str(tmp_path)).files
+    (tmp_path / "whole.pcap").write_bytes(as_pcap(Path(file.path)))
+    write_ring(tmp_path / "ring", ring_files(tmp_path / "whole.pcap", 12))
+    reports = watched(engine, tmp_path, most_files=1)
+    told = [
+        (report.commit.batch, one.change.value)
+        for report in reports
+        for one in report.incidents
+        if one.incident.cause == "broker_frozen"
+    ]
+    assert told[0][1] == "opened"
+    assert 0 < told[0][0] < 11
+    assert [change for _, change in told].count("opened") == 1
+    assert len(list((tmp_path / "checkpoint" / "partials").iterdir())) == len(reports)

@@ -1,0 +1,77 @@
+"""Incidents of one report after the other: what is the same, what is new, what is over."""
+
+from dataclasses import replace
+
+from kdissect.report.incidents.incident_log import CLOSED_NS, NS_PER_S, ChangeKind, IncidentLog
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Impact, Incident, Subject, SubjectKind
+
+FROZEN = Incident(
+    cause="broker_frozen", severity=Severity.CRITICAL,
+    subject=Subject(kind=SubjectKind.SERVER, name="broker 2"),
+    begin_ns=100 * NS_PER_S, end_ns=None, headline="broker 2 froze", consequences=(),
+    impact=Impact(clients=("a",), requests=3, wait_ns=5, share=0.1), confidence=1.0, speaks_for=(),
+    speaks_against=(), signals=(), evidence=(), means="", next="",
+)  # fmt: skip
+S = NS_PER_S
+
+
+def told(log: IncidentLog, now_s: int, *incidents: Incident) -> list[tuple[str, int]]:
+    return [(change.change.value, change.incident.number) for change in log.update(incidents, now_s * S)]
+
+
+def test_an_incident_opens_grows_and_ends() -> None:
+    log = IncidentLog()
+    assert told(log, 101, FROZEN) == [("opened", 1)]
+    assert told(log, 106, FROZEN) == []
+    longer = replace(FROZEN, headline="broker 2 froze, 12 requests waited")
+    assert told(log, 111, longer) == [("updated", 1)]
+    over = replace(longer, end_ns=112 * S)
+    assert told(log, 116, over) == [("updated", 1)]
+    assert told(log, 112 + CLOSED_NS // S, over) == [("closed", 1)]
+    assert told(log, 130, over) == []
+
+
+def test_one_that_no_report_names_any_more_is_closed() -> None:
+    log = IncidentLog()
+    told(log, 101, FROZEN)
+    assert told(log, 106) == []
+    assert told(log, 109, FROZEN) == []  # another cause seemed likelier for a moment
+    (change,) = log.update([], 109 * S + CLOSED_NS)
+    assert (change.change, change.incident.end_ns) == (ChangeKind.CLOSED, None)
+    assert told(log, 130) == []
+
+
+def test_a_later_one_of_the_same_cause_has_a_number_of_its_own() -> None:
+    log = IncidentLog()
+    first = replace(FROZEN, end_ns=110 * S)
+    told(log, 111, first)
+    again = replace(FROZEN, begin_ns=150 * S)
+    assert told(log, 151, first, again) == [("closed", 1), ("opened", 2)]
+    assert told(log, 152, first, again) == []
+
+
+def test_other_subjects_are_other_incidents() -> None:
+    log = IncidentLog()
+    other = replace(FROZEN, subject=Subject(kind=SubjectKind.SERVER, name="broker 3"))
+    assert told(log, 101, FROZEN, other) == [("opened", 1), ("opened", 2)]
+
+
+def test_the_log_goes_on_in_another_process() -> None:
+    log = IncidentLog()
+    told(log, 101, FROZEN)
+    again = IncidentLog(log.carried())
+    assert told(again, 106, FROZEN) == []
+    assert told(again, 107, FROZEN, replace(FROZEN, cause="other")) == [("opened", 2)]
+
+
+def test_what_is_long_over_is_forgotten_but_numbers_are_not_used_again() -> None:
+    log = IncidentLog()
+    told(log, 101, FROZEN)
+    told(log, 116)
+    told(log, 20_000)
+    assert len(log.carried()) == 1
+    assert told(log, 20_001, replace(FROZEN, begin_ns=20_000 * S)) == [("opened", 2)]
+    told(log, 20_030)
+    told(log, 40_000)
+    assert [one["number"] for one in log.carried()] == [2]
