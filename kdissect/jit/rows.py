@@ -21,6 +21,7 @@ loops, which takes them from the array: `array_of(chunks)["length"]`.
 
 import ctypes
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -104,6 +105,20 @@ def array_of(table: RowTable[R]) -> Records:
     What is written there is written in the table.
     """
     return cast("Records", table) if COMPILED else table.array
+
+
+def take_records(array: Records, rows: NDArray[np.int64]) -> Records:
+    """Return some rows of a contiguous array, copied as plain integers."""
+    return _records(integers_of(array)[rows], array.dtype)
+
+
+def join_records(parts: Sequence[Records]) -> Records:
+    """Return the rows of one or more contiguous arrays of one type, copied as plain integers."""
+    return _records(np.concatenate([integers_of(part) for part in parts]), parts[0].dtype)
+
+
+def _records(integers: NDArray[np.int64], dtype: np.dtype[np.void]) -> Records:
+    return integers.reshape(-1).view(dtype)
 
 
 def rows_of(kind: type[R], array: Records) -> list[R]:

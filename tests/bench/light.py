@@ -5,8 +5,8 @@
 The capture is `captures/steady.pcapng`, real traffic of a small cluster, repeated with new ports and times.
 Fails when in none of three turns kdissect is half as many times as fast as tshark as `reports/bench.json`
 says it was; where that says nothing, it only prints. With `--anchor` a native program reads the capture too,
-and processor time may be no more than twice as many times the anchor's as recorded. Which kdissect runs is for the environment to say, as
-for any import.
+and processor time may be no more than twice as many times the anchor's as recorded. Which kdissect runs is
+for the environment to say, as for any import.
 """
 
 import argparse

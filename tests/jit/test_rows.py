@@ -15,12 +15,14 @@ from kdissect.jit.rows import (
     array_of,
     dtype_of,
     grown_table,
+    join_records,
     new_table,
     row_bytes,
     row_of_bytes,
     row_size,
     row_type,
     rows_of,
+    take_records,
 )
 
 
@@ -105,4 +107,16 @@ def test_plain_python_does_the_same() -> None:
         run, env=os.environ | {"KDISSECT_JIT": "0"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert "5 passed, 1 skipped" in done.stdout
+    assert "6 passed, 1 skipped" in done.stdout
+
+
+def test_records_are_taken_and_joined_as_numpy_would() -> None:
+    rows = np.zeros(4, np.dtype([("a", np.int64), ("b", np.int64)]))
+    rows["a"], rows["b"] = np.arange(4), 7 - np.arange(4)
+    order = np.array([3, 0, 3])
+    assert take_records(rows, order).tolist() == rows[order].tolist()
+    assert join_records([rows, rows[:0], rows[1:2]]).tolist() == [*rows.tolist(), rows[1].tolist()]
+    assert join_records([rows[:0]]).dtype == rows.dtype
+    copy = join_records([rows])
+    copy["a"] = 9
+    assert rows["a"].tolist() == [0, 1, 2, 3]

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.jit.rows import Records, array_of, dtype_of, integers_of, new_table
+from kdissect.jit.rows import (
+    Records,
+    array_of,
+    dtype_of,
+    integers_of,
+    join_records,
+    new_table,
+    take_records,
+)
 from kdissect.streams.carry.split_numbers import SplitNumbers, resumed_packets
 from kdissect.streams.carry.state_value import both_directions
 from kdissect.streams.carry.value_bytes import CarriedStateError, Value
@@ -124,7 +132,7 @@ class TcpTracker:
 
     def steps(self) -> Records:
         """Return the steps of all directions (rows of StepRow)."""
-        return np.concatenate(self._steps) if self._steps else array_of(self._state.steps)[:0]
+        return join_records(self._steps) if self._steps else array_of(self._state.steps)[:0]
 
     def release_steps(self, most: int) -> Iterator[Records]:
         """Yield the steps in parts of at most so many rows, and forget them."""
@@ -134,7 +142,7 @@ class TcpTracker:
 
     def spans(self) -> Records:
         """Return the spans of all directions (rows of SpanRow)."""
-        return np.concatenate(self._spans) if self._spans else array_of(self._state.spans)[:0]
+        return join_records(self._spans) if self._spans else array_of(self._state.spans)[:0]
 
     def connections(self) -> tuple[Records, Records]:
         """Return the rows of connections and directions."""
@@ -151,8 +159,8 @@ class TcpTracker:
     def _collect(self) -> None:
         """Move the results out of the state, and make them fewer if they are too many."""
         counters = self._state.counters
-        self._steps.append(array_of(self._state.steps)[: counters.steps].copy())
-        self._spans.append(array_of(self._state.spans)[: counters.spans].copy())
+        self._steps.append(join_records([array_of(self._state.steps)[: counters.steps]]))
+        self._spans.append(join_records([array_of(self._state.spans)[: counters.spans]]))
         counters.steps = counters.spans = 0
         while sum(map(len, self._steps)) > self._steps_kept:
             before = sum(map(len, self._steps))
@@ -160,13 +168,13 @@ class TcpTracker:
             if sum(map(len, self._steps)) > before // 2:
                 break
         if sum(map(len, self._spans)) > self._spans_kept:
-            spans = np.concatenate(self._spans)
+            spans = join_records(self._spans)
             longest = np.argsort(spans["begin_ns"] - spans["end_ns"], kind="stable")
-            self._spans = [spans[np.sort(longest[: self._spans_kept // 2])]]
+            self._spans = [take_records(spans, np.sort(longest[: self._spans_kept // 2]))]
 
     def _lengthen_steps(self) -> None:
         self._state = self._state._replace(length_ns=2 * self._state.length_ns)
-        steps = np.concatenate(self._steps)
+        steps = join_records(self._steps)
         steps["step"] //= 2
         self._steps = [merge_steps(steps)]
         for rows in (array_of(self._state.directions), array_of(self._state.current)):
@@ -176,7 +184,7 @@ class TcpTracker:
 def merge_steps(steps: Records) -> Records:
     """Return one row for each direction and step."""
     order = np.lexsort((steps["step"], steps["direction"]))
-    steps = steps[order]
+    steps = take_records(steps, order)
     is_first = (
         np.r_[True, (np.diff(steps["direction"]) != 0) | (np.diff(steps["step"]) != 0)]
         if len(steps)
@@ -185,7 +193,7 @@ def merge_steps(steps: Records) -> Records:
     starts = np.flatnonzero(is_first)
     if len(starts) == len(steps):
         return steps
-    merged = steps[starts]
+    merged = take_records(steps, starts)
     for name in steps.dtype.names or ():
         values = steps[name]
         if name in LOWEST:
