@@ -169,9 +169,13 @@ class FlowTable:
             if not _has_room(self._state, self._segments):
                 self._segments = np.concatenate([self._segments, np.empty_like(self._segments)])
                 continue
-            self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
-            self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
-            fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
+            self.make_room()
+
+    def make_room(self) -> None:
+        """Double the number of pieces for which there is room."""
+        self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
+        self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
+        fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
 
     def _tables(self) -> FlowArrays:
         return FlowArrays(

@@ -162,7 +162,7 @@ class LogEnds:
         has_records = partitions.spans("record_set").length > 0
         first = np.where(has_records, response.columns.records["base_offset"], UNKNOWN)
         returned = np.stack([np.where(end.present, end.values, UNKNOWN), first], axis=1)
-        room = self._make_room(len(answered.keys) + len(rows))
+        room = self.make_room(len(answered.keys) + len(rows))
         self._entered += follow_ends(
             batch.arena,
             self._ends,
@@ -189,11 +189,11 @@ class LogEnds:
 
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
-        self._make_room(len(value["entries"]))
+        self.make_room(len(value["entries"]))
         move_ends(value["entries"], self._ends)
         self._entered, self._serial = len(value["entries"]), value["serial"]
 
-    def _make_room(self, more: int) -> int:
+    def make_room(self, more: int) -> int:
         """Grow the table, which stays half empty, and return how many entries it may take."""
         size = len(self._ends)
         while size < 2 * (self._entered + more) and size < MOST_ENDS:

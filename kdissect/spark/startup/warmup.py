@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
+from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
 RANGE_BYTES = (
@@ -36,6 +38,15 @@ def warm_up() -> Partial:
     return summary
 
 
+def compile_for_many() -> None:
+    """Call the kernels that only many connections need. A worker that compiled them would keep 50 MB."""
+    table = FlowTable()
+    table.begin(1, 1)
+    table.make_room()
+    LogEnds().make_room(2 * FIRST_ENDS)
+
+
 if __name__ == "__main__":
     os.nice(int(sys.argv[1]) if len(sys.argv) > 1 else kernel_cache.LOWEST_PRIORITY)
+    compile_for_many()
     warm_up()

@@ -14,10 +14,11 @@ from tests.helpers.command import environment
 PACKAGE = Path(kdissect.__file__).parent
 
 SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
-    "kdissect.capture.flow_table.fill_slots",  # more than 256 connections in one split
     "kdissect.exchanges.watermark.earliest_unfinished",
     "kdissect.slice.packet_match.read_headers",
-    "kdissect.tables.log_ends.move_ends",  # many partitions in one task
+    "kdissect.slice.packet_layers.find_ip_layers",  # a slice with other addresses
+    "kdissect.streams.carry.state_value.list_nodes",  # a watch, between two batches
+    "kdissect.tables.log_ends.renumber_ends",
     "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
     "kdissect.streams.tls.held_records._let_go",  # connections that TLS protects
     "kdissect.streams.tls.held_records._list_chunks",
@@ -28,7 +29,8 @@ CALLED = """
 import sys
 called = set()
 sys.setprofile(lambda frame, event, _: called.add((frame.f_globals.get("__name__"), frame.f_code.co_name)))
-from kdissect.spark.startup.warmup import warm_up
+from kdissect.spark.startup.warmup import compile_for_many, warm_up
+compile_for_many()
 warm_up()
 sys.setprofile(None)
 print(*(f"{module}.{name}" for module, name in called if str(module).startswith("kdissect.")))
