@@ -18,6 +18,9 @@ HANDOVER_NS = 8 * SECOND
 """A broker that stops in good order hands its partitions over within this time before it closes."""
 
 BACK_NS = 120 * SECOND
+RESTART_NS = 2 * SECOND
+"""A server that accepts connections sooner than this, and refused none, did not end."""
+
 HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
@@ -90,7 +93,9 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     refused = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
     alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
     several = len(ended.clients) >= HANDOVER_CLIENTS
-    if not refused and not (several and (alone or ended.measures["cut"])):
+    again = ended.measures["again_ns"]
+    alive = bool(again) and again - ended.end_ns < RESTART_NS if ended.end_ns is not None else False
+    if not refused and (alive or not (several and (alone or ended.measures["cut"]))):
         return None
     begin = before[0].begin_ns if before else ended.begin_ns
     end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
@@ -287,8 +292,8 @@ def _slowness(rose: Signal) -> tuple[bool, int]:
 
 def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     rose = case.anchor
-    if case.near(("follower_silent",), Relation.SERVER, SAME_MOMENT_NS, SECOND):
-        return None
+    if case.near(("follower_silent", "path_silent"), Relation.SERVER, SAME_MOMENT_NS, SECOND):
+        return None  # it waits for what does not arrive
     if not is_marked(rose, case.end_ns) or 2 * rose.measures["rose"] < rose.measures["present"]:
         return None
     if rivals_rose(rose):

@@ -57,6 +57,9 @@ CLOSED_SPANS, CLOSED_TOTAL_NS = 3, SECOND
 TLS_ALERT_BYTES = 7
 """An alert as a record of its own: five bytes of header, level and description (RFC 8446, section 6)."""
 
+AT_ONCE_NS, LEFT_AT_ONCE, RETRY_NS = SECOND, 5, 5 * SECOND
+"""A client leaves at once if it does so within this, so many times, with less than the third in between."""
+
 UNANSWERED_NS = SECOND
 """An attempt to connect that nobody answered for less may be answered after the end of the capture."""
 
@@ -326,7 +329,7 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
         columns.ints("responses") == 0
     )
     plaintext = answered_by_alert & ~columns.present("tls_outcome") & (columns.ints("requests") > 0)
-    wanted = failed | plaintext
+    wanted = failed | plaintext | _left_at_once(context)
     rows = select_connections(
         context.rules, wanted, "tls_outcome", "tls_alert", "tls_alert_by", "closed_by", "bytes_to_client"
     )
@@ -356,6 +359,29 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
         )
 
 
+def _left_at_once(context: SignalContext) -> np.ndarray:
+    """Return TLS connections that clients close right after the handshake, if a host does nothing else.
+
+    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does.
+    """
+    columns, facts = context.facts.columns, context.connections
+    shaken = columns.equals("tls_outcome", "completed") | columns.equals("tls_outcome", "unfinished")
+    shaken &= columns.equals("protocol", "tls") & columns.equals("opened", "handshake")
+    short = shaken & context.facts.closed & columns.equals("closed_by", "client")
+    short &= (facts.closed_ns - facts.first_ns <= AT_ONCE_NS) & ~context.facts.lossy
+    left = np.zeros(columns.rows, bool)
+    for host in np.unique(facts.host[short]).tolist():
+        own = facts.host == host
+        at_once = own & short
+        servers = np.unique(facts.server[at_once])
+        others = own & ~short & shaken & np.isin(facts.server, servers)
+        times = facts.first_ns[at_once]
+        paced = int(times.max() - times.min()) <= RETRY_NS * len(times)
+        if int(at_once.sum()) >= LEFT_AT_ONCE and not others.any() and paced:
+            left |= at_once
+    return left
+
+
 ALERTS = {
     "certificate_expired": "{sender} rejected an expired certificate",
     "unknown_ca": "{sender} does not know the authority (CA) that signed the certificate",
@@ -373,6 +399,11 @@ def _tls_reason(row: Row) -> str:
     """Return why a handshake failed, as far as it can be read."""
     if row["tls_outcome"] is None:
         return "it sent plaintext to a port that speaks TLS"
+    if row["tls_alert"] is None and row["tls_outcome"] in ("completed", "unfinished"):
+        return (
+            "the client closed the connection right after the handshake: it probably does not trust the "
+            "server's certificate"
+        )
     if row["tls_outcome"] == "unanswered":
         if row["closed_by"] == "server" or row["bytes_to_client"]:
             return "it spoke TLS to a port that has none"

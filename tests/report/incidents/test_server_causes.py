@@ -209,3 +209,16 @@ def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
     assert incident.cause in ("broker_killed", "broker_down")
     assert "10.0.0.1:9092" in incident.headline
     assert seconds_of(incident.begin_ns) == pytest.approx(12, abs=0.3)
+
+
+def test_connections_that_end_together_while_new_ones_are_accepted_are_no_death(tmp_path: Path) -> None:
+    """A box on the way resets them, or the clients do: the broker itself serves on."""
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 14_960 else 3)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 2].ask(14_999, ApiKey.METADATA, 1, {"topics": []})
+        lines[client, 2].close(15_000 + number / 10, reset=True)
+        again = story.connect(f"10.1.0.{number + 1}", ("10.0.0.2", 9092), client_id=client, at_ms=15_050)
+        for at_ms in range(15_100, 30_000, 200):
+            produce(again, at_ms, partition=2, offset=at_ms)
+    found = {one.cause for one in analyzed(story, tmp_path).incidents}
+    assert found.isdisjoint({"broker_killed", "broker_stopped", "broker_down", "broker_frozen"})

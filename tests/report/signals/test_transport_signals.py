@@ -204,6 +204,24 @@ def test_tls_that_fails_and_why(facts: Row, reason: str) -> None:
     assert "4 TLS handshakes" in incident.headline
 
 
+LEFT = {"tls_outcome": "completed", "tls_alert": None, "tls_alert_by": None, "closed_by": "client"}
+
+
+def test_clients_that_leave_right_after_the_handshake_do_not_trust_the_certificate() -> None:
+    connections = [tls(100 + n, **LEFT) for n in range(6)]
+    (incident,) = report_of(traffic(), (), [*pair_connections(), *connections]).incidents
+    assert incident.cause == "tls_failure"
+    assert "right after the handshake: it probably does not trust" in incident.headline
+
+
+@pytest.mark.parametrize("count", [3, 6], ids=["a probe", "one connection stays"])
+def test_short_tls_connections_that_are_no_failure(count: int) -> None:
+    connections = [tls(100 + n, **LEFT) for n in range(count)]
+    if count > 3:
+        connections.append(tls(90, **LEFT | {"last_time_ns": BEGIN + 39 * SECOND}))
+    assert causes(report_of(traffic(), (), [*pair_connections(), *connections])) == []
+
+
 def test_tls_that_works_is_no_failure() -> None:
     connections = [tls(100 + n, tls_outcome="completed", tls_alert=None) for n in range(4)]
     assert causes(report_of(traffic(), (), [*pair_connections(), *connections])) == []

@@ -1,0 +1,42 @@
+"""Causes that lie with the cluster: too few in-sync replicas, with and without a broker that is gone."""
+
+from pathlib import Path
+
+from kdissect.protocol.error_codes import ErrorCode
+from tests.helpers.told_capture import Story
+from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
+from tests.helpers.told_groups import analyzed, produce
+
+
+def refused_writes(story: Story, begin_ms: int, topic: str = "audit") -> None:
+    """Add a client whose writes are refused for want of replicas from a time on."""
+    line = story.connect("10.1.0.8", ("10.0.0.1", 9092), client_id="auditor")
+    for at_ms in range(50, 28_000, 400):
+        error = ErrorCode.NOT_ENOUGH_REPLICAS if at_ms >= begin_ms else 0
+        produce(line, at_ms, topic=topic, error=error, offset=at_ms)
+
+
+def test_a_topic_that_wants_more_replicas_than_there_are(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    refused_writes(story, 12_000)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("too_few_in_sync_replicas", "audit")
+    assert "while" not in incident.headline
+
+
+def test_a_broker_that_died_is_why_there_are_too_few_replicas(tmp_path: Path) -> None:
+    story, lines = cluster(lambda node, at_ms: None if node == 3 and at_ms > 11_950 else 3)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 3].ask(11_999, 3, 1, {"topics": []})
+        lines[client, 3].close(12_000 + number / 10, by_client=False, reset=True)
+    refuse(story, 3, 12_020, 30_000)
+    refused_writes(story, 12_100)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("broker_killed", name_of(3))
+    assert "39 writes to audit refused since too few replicas are in sync" in incident.headline
+
+
+def test_a_write_that_is_refused_once_is_no_incident(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    refused_writes(story, 27_800)
+    assert analyzed(story, tmp_path).incidents == ()
