@@ -8,13 +8,13 @@ from typing import NoReturn
 from kdissect import __version__
 from kdissect.cli.help_examples import add_examples
 from kdissect.cli.options import (
+    EVERY_TABLE,
     RANKINGS,
-    REPORT_TABLES,
-    TABLES,
     add_color,
     add_common,
     count_argument,
 )
+from kdissect.cli.payload_options import add_schema_folder
 from kdissect.cli.secret_sources import secret_among
 from kdissect.cli.suggestions import did_you_mean, expand
 from kdissect.protocol.releases import RELEASES
@@ -173,12 +173,13 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "partitions, and events of groups and transactions."
     )
     add_common(parser)
+    add_schema_folder(parser)
     parser.add_argument(
         "--table",
         required=True,
         nargs="+",
         action="extend",
-        choices=(*TABLES, *REPORT_TABLES, "all"),
+        choices=(*EVERY_TABLE, "all"),
         help="tables to write",
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
@@ -209,6 +210,7 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
         help="query, such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'",
     )
     add_common(parser)
+    add_schema_folder(parser)
     add_color(parser)
     parser.add_argument(
         "--format", choices=("text", "csv", "jsonl"), default="text", help="output format (default: text)"

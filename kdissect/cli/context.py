@@ -15,6 +15,7 @@ from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.interrupt import interruptible_input
 from kdissect.cli.options import pseudonyms_of
+from kdissect.cli.payload_options import folder_schemas
 from kdissect.errors import UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
@@ -157,7 +158,8 @@ def _plan(
     from kdissect.streams.tls.keylog import keys_for
 
     keys = engine.share_keys(keys_for(arguments.keylog, index.files))
-    options = TableOptions(table_filter(arguments, index.earliest_time_ns or 0), pseudonyms, keys=keys)
+    selected = table_filter(arguments, index.earliest_time_ns or 0)
+    options = TableOptions(selected, pseudonyms, keys=keys, schemas=folder_schemas(arguments))
     sample = take_sample(index.splits, arguments.port)
     work = AnalysisWork(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
     if engine.settings.local and not arguments.quiet:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.storage import is_uri
 from kdissect.cli.context import analysis_run, notify
-from kdissect.cli.options import REPORT_TABLES, TABLES
+from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
@@ -30,7 +30,7 @@ def export(arguments: argparse.Namespace) -> None:
     """Run the command."""
     wanted = [
         table
-        for table in (*TABLES, *REPORT_TABLES)
+        for table in EVERY_TABLE
         if table in arguments.table or ("all" in arguments.table and table in TABLES)
     ]
     if arguments.out == STANDARD_OUTPUT:
@@ -75,7 +75,7 @@ def _write(
         format = TableFormat(arguments.format)
         finish = FINISH.get(format)
         frames = report_frames(run, arguments, session, wanted, finish)
-        own = [table for table in wanted if table in TABLES]
+        own = [table for table in wanted if table in ROW_TABLES]
         with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
             tables = (jobs.tables(session, run.work, own, finish) if own else {}) | frames
             if arguments.times == "iso":
@@ -89,6 +89,6 @@ def _write(
 def _with_time_texts(name: str, frame: Any) -> Any:
     from kdissect.report.build.incident_tables import REPORT_COLUMNS
     from kdissect.spark.table_columns import with_time_texts
-    from kdissect.tables.schemas import COLUMNS
+    from kdissect.tables.schemas import COLUMNS, RECORD_COLUMNS
 
-    return with_time_texts(frame, COLUMNS[name] if name in COLUMNS else REPORT_COLUMNS[name])
+    return with_time_texts(frame, {**COLUMNS, "records": RECORD_COLUMNS, **REPORT_COLUMNS}[name])

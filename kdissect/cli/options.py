@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from kdissect.tables.anonymize import Pseudonyms
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
+RECORD_TABLES = ("records",)
+"""Tables with what producers wrote, which are made only where they are asked for by name."""
+
 REPORT_TABLES = ("signals", "incidents")
 """Tables that are made from a whole report, not row by row."""
+
+ROW_TABLES = (*TABLES, *RECORD_TABLES)
+EVERY_TABLE = (*ROW_TABLES, *REPORT_TABLES)
 
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
 MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+|sc://.+")

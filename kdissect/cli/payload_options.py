@@ -9,18 +9,23 @@ from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.payload.payload_decoder import PayloadDecoder
-    from kdissect.payload.schema_store import SchemaSource
+    from kdissect.payload.schema_store import SchemaSource, SchemaStore
     from kdissect.payload.where import Test
 
 
-def add_schemas(parser: argparse.ArgumentParser) -> None:
-    """Add --schemas, --schema-registry and --schema-registry-password-file."""
+def add_schema_folder(parser: argparse.ArgumentParser) -> None:
+    """Add --schemas."""
     parser.add_argument(
         "--schemas",
         metavar="DIR",
         help="decode keys and values with the schemas in this directory: 17.avsc, 17.desc or 17.json by id, "
         "orders-value.avsc by subject",
     )
+
+
+def add_schemas(parser: argparse.ArgumentParser) -> None:
+    """Add --schemas, --schema-registry and --schema-registry-password-file."""
+    add_schema_folder(parser)
     parser.add_argument(
         "--schema-registry",
         metavar="URL",
@@ -52,6 +57,17 @@ def where_argument(text: str) -> "Test":
         return parse_where(text)
     except WhereError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def folder_schemas(arguments: argparse.Namespace) -> "SchemaStore | None":
+    """Return the schemas of --schemas, None without it. Raise UserError if they cannot be read."""
+    folder = getattr(arguments, "schemas", None)
+    if not folder:
+        return None
+    from kdissect.payload.schema_files import SchemaFolder
+    from kdissect.payload.schema_store import SchemaStore
+
+    return SchemaStore([SchemaFolder(folder)])
 
 
 def payload_decoder(arguments: argparse.Namespace) -> "PayloadDecoder":

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from kdissect.cli.context import notify, prepare_run, spark_engine
-from kdissect.cli.options import REPORT_TABLES, TABLES
+from kdissect.cli.options import EVERY_TABLE, ROW_TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 
@@ -37,7 +37,7 @@ def sql(arguments: argparse.Namespace) -> None:
             wanted = checked_tables(session, arguments)
             run = prepare_run(engine, arguments, arguments.paths)
             with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
-                own = [table for table in wanted if table in TABLES]
+                own = [table for table in wanted if table in ROW_TABLES]
                 views = jobs.tables(session, run.work, own) if own or not wanted else {}
             views |= report_frames(run, arguments, session, wanted)
             frame = run_query(session, views, arguments.query)
@@ -53,7 +53,7 @@ def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
     """
     from kdissect.report.build.incident_tables import report_schemas
     from kdissect.spark.queries import check_columns
-    from kdissect.tables.schemas import TABLES as SCHEMAS
+    from kdissect.tables.schemas import ROW_TABLES as SCHEMAS
 
     wanted = wanted_tables(session, arguments)
     if not arguments.unrestricted_sql:  # which may be a command, and would be run here
@@ -67,14 +67,10 @@ def wanted_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
     from kdissect.spark.queries import check_query, check_syntax
 
     if not arguments.unrestricted_sql:
-        read = check_query(session, arguments.query, (*TABLES, *REPORT_TABLES))
-        return [table for table in (*TABLES, *REPORT_TABLES) if table in read]
+        read = check_query(session, arguments.query, EVERY_TABLE)
+        return [table for table in EVERY_TABLE if table in read]
     check_syntax(session, arguments.query)
-    return [
-        table
-        for table in (*TABLES, *REPORT_TABLES)
-        if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)
-    ]
+    return [table for table in EVERY_TABLE if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)]
 
 
 def rows_of(frame: Any) -> Iterator[list[Any]]:

@@ -54,11 +54,13 @@ from kdissect.spark.partitioning import (
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
-from kdissect.tables.schemas import TABLES
+from kdissect.tables.schemas import ROW_TABLES
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+
+WITH_TOPIC_IDS = ("partitions", "records")
 
 Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -154,9 +156,12 @@ def tables(
         table: rows.only(table).frame(
             session,
             partial(
-                _rows_of, names=names if table == "partitions" else {}, finish=finish, schema=TABLES[table]
+                _rows_of,
+                names=names if table in WITH_TOPIC_IDS else {},
+                finish=finish,
+                schema=ROW_TABLES[table],
             ),
-            TABLES[table],
+            ROW_TABLES[table],
         )
         for table in wanted
     }

@@ -25,6 +25,8 @@ from kdissect.capture.segment_index import (
     pack_counts,
     unpack_counts,
 )
+from kdissect.payload.payload_decoder import PayloadDecoder
+from kdissect.payload.schema_store import SchemaStore
 from kdissect.report.aggregate.network_tables import tcp_step
 from kdissect.report.partials import (
     EMPTY,
@@ -51,7 +53,7 @@ from kdissect.tables.filters import (
 from kdissect.tables.schemas import (
     BROKERS,
     NAMES,
-    TABLES,
+    ROW_TABLES,
 )
 
 COUNTS_PART = "counts"
@@ -76,6 +78,7 @@ class TableOptions:
     pseudonyms: Pseudonyms | None = None
     names: CaptureNames = NO_NAMES
     keys: KeyLog = NO_KEYS
+    schemas: SchemaStore | None = None  # of keys and values, for the table `records`
 
 
 DEFAULT = TableOptions()
@@ -96,7 +99,8 @@ def build_tables(
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
     coded = coded and treatment.filter.selects_everything and treatment.pseudonyms is None
-    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded):
+    decoder = PayloadDecoder(treatment.schemas)
+    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded, decoder):
         kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
@@ -163,7 +167,7 @@ def tables_step(
     for tables in build_tables(batches, splits, treatment, wanted):
         for name in wanted:
             if name in tables and tables[name].num_rows:
-                yield name, tables[name].select(TABLES[name].names)
+                yield name, tables[name].select(ROW_TABLES[name].names)
         if "names" in tables:
             seen.update(name_pairs(tables["names"]))
     yield "names", _names_batch(seen)

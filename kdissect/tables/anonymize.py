@@ -58,6 +58,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "reason": "reason",
         "capture_file": "capture",
     },
+    "records": {"topic": "topic", "topic_id": "topic_id", "capture_file": "capture"},
     "transaction_events": {
         "client_id": "client",
         "transactional_id": "transaction",
@@ -66,6 +67,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Columns with names, by table, and the kind of name that they hold."""
+
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {"records": ("key", "value", "headers", "fault")}
+"""Columns with what producers wrote, by table: they become null."""
 
 KEPT: Mapping[str, frozenset[str]] = {"topic": OWN_TOPICS, "topic_id": OWN_TOPIC_IDS, "mechanism": MECHANISMS}
 """Names that stay, by kind."""
@@ -111,7 +115,10 @@ class Pseudonyms:
 
     def tables(self, tables: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
         """Return batches of the tables with pseudonyms in place of names; other columns stay."""
-        return {name: self._batch(batch, KINDS.get(name, {})) for name, batch in tables.items()}
+        return {
+            name: self._batch(_without(batch, LEFT_OUT.get(name, ())), KINDS.get(name, {}))
+            for name, batch in tables.items()
+        }
 
     def _batch(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
         for column, kind in kinds.items():
@@ -153,6 +160,13 @@ class Pseudonyms:
         except ValueError:
             host, port = value, None
         return format_address(self.name(kind, host), port)
+
+
+def _without(batch: pa.RecordBatch, columns: Iterable[str]) -> pa.RecordBatch:
+    """Return a batch with nulls in columns of text."""
+    for column in columns:
+        batch = _with(batch, column, pa.nulls(batch.num_rows, pa.string()))
+    return batch
 
 
 def _with(batch: pa.RecordBatch, column: str, values: pa.Array) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import array_of
+from kdissect.payload.payload_decoder import PayloadDecoder
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import SASL_TOKEN, Int64s
@@ -35,6 +36,7 @@ from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
+from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -44,6 +46,7 @@ from kdissect.tables.topic_ids import (
 from kdissect.tables.unfinished import unfinished
 
 Batches = Mapping[str, pa.RecordBatch]  # by name of the table
+WITHOUT_SCHEMAS = PayloadDecoder()
 
 
 def dissect_batches(
@@ -53,6 +56,7 @@ def dissect_batches(
     wanted: Collection[str] = (),
     tcp_step_ns: int = STEP_NS,
     coded: bool = False,
+    decoder: PayloadDecoder = WITHOUT_SCHEMAS,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
 
@@ -61,7 +65,7 @@ def dissect_batches(
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
     table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `coded`, texts of exchanges
-    and partitions are dictionary codes: figures count by them.
+    and partitions are dictionary codes: figures count by them. `decoder` decodes keys and values of RECORDS.
     """
     processor = new_flow_processor(
         splits, np.array(highest_versions(), np.int64), keys, tokens=True, tcp_step_ns=tcp_step_ns
@@ -69,9 +73,9 @@ def dissect_batches(
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):
-            yield from exchange_tables(batch, processor, details, splits, wanted, coded)
+            yield from exchange_tables(batch, processor, details, splits, wanted, coded, decoder)
     for batch in processor.close():
-        yield from exchange_tables(batch, processor, details, splits, wanted, coded)
+        yield from exchange_tables(batch, processor, details, splits, wanted, coded, decoder)
     yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
     yield from tcp_tables(processor, splits, wanted)
 
@@ -119,6 +123,7 @@ def exchange_tables(
     splits: Sequence[Split],
     wanted: Collection[str],
     coded: bool = False,
+    decoder: PayloadDecoder = WITHOUT_SCHEMAS,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for finished exchanges; with codes for texts if `coded`."""
     extra = {}
@@ -131,7 +136,7 @@ def exchange_tables(
                 details.authentications.add_tokens(rows, details.known("sasl_mechanism"))
             else:
                 part = batch._replace(exchanges=rows)
-                yield from exchange_tables(part, processor, details, splits, wanted, coded)
+                yield from exchange_tables(part, processor, details, splits, wanted, coded, decoder)
         return
     is_old = is_kafka07(batch)
     if is_old.any():
@@ -140,8 +145,9 @@ def exchange_tables(
         details.add_faults(kafka07, has_fault)
         yield {"exchanges": _styled(exchanges, coded), "partitions": _styled(partitions, coded), **extra}
     if len(batch.exchanges):
-        for columns in read_messages(batch):
-            yield _current_rows(*columns, processor, details, splits, wanted, coded) | extra
+        for part in record_parts(batch) if "records" in wanted else (batch,):
+            for columns in read_messages(part):
+                yield _current_rows(*columns, processor, details, splits, wanted, coded, decoder) | extra
 
 
 def _styled(rows: pa.RecordBatch, coded: bool) -> pa.RecordBatch:
@@ -162,6 +168,7 @@ def _current_rows(
     splits: Sequence[Split],
     wanted: Collection[str],
     coded: bool,
+    decoder: PayloadDecoder,
 ) -> dict[str, pa.RecordBatch]:
     identities = _identities(batch, processor)
     ended = unfinished(batch, processor)
@@ -180,4 +187,5 @@ def _current_rows(
             for table in EVENT_SOURCES
             if table in wanted
         },
+        **({"records": record_rows(batch, exchanges, decoder)} if "records" in wanted else {}),
     }

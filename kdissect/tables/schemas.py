@@ -34,6 +34,8 @@ NO_REQUEST = "the request was not captured"
 NO_RESPONSE = "there is no response"
 NO_FIELD = "the message has no such field"
 NO_RECORDS = "the message carries no records for it"
+BAD_BATCH = "its batch could not be read"
+NO_PAYLOAD = "it is null or too large, its batch could not be read, or names are replaced"
 NO_SASL = "no SASL was seen"
 NO_TLS = "no TLS"
 
@@ -330,6 +332,32 @@ TRANSACTION_EVENT_COLUMNS = (
     *_PLACE_COLUMNS,
 )
 
+RECORD_COLUMNS = (
+    Column("connection", INT64, "number of the connection"),
+    Column("ordinal", INT64, "number of the request on it"),
+    Column("api_key", INT16, "API key of the exchange: Produce, Fetch or ShareFetch"),
+    Column("topic", TEXT, "name of the topic", null="only its id is known"),
+    Column("topic_id", TEXT, "topic id as Kafka prints it", null=NO_FIELD),
+    Column("partition", INT32, "number of the partition"),
+    Column("offset", INT64, "offset; of a Produce the number in its batch", null=BAD_BATCH),
+    Column("time_ns", INT64, "time of the record", TIME, "it has none, or is before 1970"),
+    Column("producer_id", INT64, "producer id of the batch; -1 stays", null=BAD_BATCH),
+    Column("producer_epoch", INT16, "epoch of that producer; -1 stays", null=BAD_BATCH),
+    Column("control", TEXT, "kind of a control record, such as `commit`", null="a record of a producer"),
+    Column("key", TEXT, "key: JSON, text, or base64, see `key_format`", null=NO_PAYLOAD),
+    Column("key_format", TEXT, "`json`, `text`, `avro`, `protobuf` or `bytes`", null=NO_PAYLOAD),
+    Column("key_schema", INT64, "schema id of the key", null="it has none"),
+    Column("key_bytes", INT64, "size of the key", BYTES, "the key is null"),
+    Column("value", TEXT, "value: JSON, text, or base64, see `value_format`", null=NO_PAYLOAD),
+    Column("value_format", TEXT, "`json`, `text`, `avro`, `protobuf` or `bytes`", null=NO_PAYLOAD),
+    Column("value_schema", INT64, "schema id of the value", null="it has none"),
+    Column("value_bytes", INT64, "size of the value", BYTES, "the value is null"),
+    Column("headers", TEXT, "JSON object of the headers", null="it has none, or they are too large"),
+    Column("fault", TEXT, "why batch, key or value could not be decoded", null="they were"),
+    Column("packet", INT64, "packet with the first byte of the message", null="in another file"),
+    Column("capture_file", TEXT, "file in which the packet counts"),
+)
+
 COLUMNS = {
     "connections": CONNECTION_COLUMNS,
     "exchanges": EXCHANGE_COLUMNS,
@@ -342,7 +370,11 @@ COLUMNS = {
 TABLES = {name: _schema(*columns) for name, columns in COLUMNS.items()}
 CONNECTIONS, EXCHANGES, PARTITIONS, GROUP_EVENTS, TRANSACTION_EVENTS = TABLES.values()
 
-ON_REQUEST = frozenset({"group_events", "transaction_events", "ends", "tcp_steps", "tcp_spans"})
+RECORDS = _schema(*RECORD_COLUMNS)
+ROW_TABLES = TABLES | {"records": RECORDS}
+"""All tables that are made row by row: the public ones that `all` stands for, and records."""
+
+ON_REQUEST = frozenset({"group_events", "transaction_events", "records", "ends", "tcp_steps", "tcp_spans"})
 """Tables that are made only where they are asked for."""
 
 # Learnt beside the tables: the name of a topic id, the address of a node, and both ends of a connection.

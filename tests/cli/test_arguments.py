@@ -26,7 +26,7 @@ from tests.helpers.command import assert_one_sentence, environment, kdissect
         (["analyze", "--format", "xml", "x"], "invalid choice: 'xml'"),
         (["analyze", "--split-bytes", "0", "x"], "'0' is not a size"),
         (["export", "x", "--table", "exchanges"], "required: --out"),
-        (["export", "x", "--out", "y", "--table", "records"], "invalid choice: 'records'"),
+        (["export", "x", "--out", "y", "--table", "payloads"], "invalid choice: 'payloads'"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments: list[str], words: str) -> None:

@@ -64,3 +64,19 @@ def test_a_wrong_column_is_refused_before_the_capture_is_read() -> None:
     assert "wrong SQL" in done.stderr
     assert "`latency_ns`" in done.stderr
     assert "packets" not in done.stderr  # what the index of the capture says
+
+
+@pytest.mark.spark
+def test_records_are_rows() -> None:
+    query = (
+        "SELECT topic, get_json_object(value, '$.sender') AS sender, count(*) AS n FROM records "
+        "WHERE value_format = 'json' GROUP BY ALL ORDER BY ALL"
+    )
+    done = kdissect("sql", query, CAPTURES / "pause.pcapng", "--quiet", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert "orders-rdkafka" in {row["sender"] for row in rows}
+    assert {row["topic"] for row in rows} >= {"orders"}
+    hidden = kdissect("sql", "SELECT DISTINCT key, value FROM records", CAPTURES / "pause.pcapng",
+                      "--quiet", "--format", "csv", "--anonymize")  # fmt: skip
+    assert hidden.stdout.split() == ["key,value", ","]

@@ -5,10 +5,10 @@ from functools import partial
 
 from kdissect.report.build.incident_tables import REPORT_COLUMNS
 from kdissect.tables.schemas import COLUMNS as ROW_COLUMNS
-from kdissect.tables.schemas import Column
+from kdissect.tables.schemas import RECORD_COLUMNS, Column
 from tests.docs.markdown import table
 
-COLUMNS = {**ROW_COLUMNS, **REPORT_COLUMNS}
+COLUMNS = {**ROW_COLUMNS, "records": RECORD_COLUMNS, **REPORT_COLUMNS}
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:
