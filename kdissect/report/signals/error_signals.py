@@ -34,7 +34,9 @@ APART_NS = 15 * SECOND
 SPELL_NS = 3 * SECOND
 """Errors that tell of a moved leader or coordinator with less than this between them are one move."""
 
-REPEATED = 3
+REPEATED, SCATTERED = 3, 6
+"""So many errors for one topic, group or id repeat, and so many of one client, each for another one."""
+
 REPEATED_OVER_NS = SECOND
 """Errors that come at once and are over are of one moment: clients refresh their metadata and go on."""
 
@@ -82,20 +84,36 @@ REPLICA = "broker-"
 def error_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about error responses."""
     errors = context.rules.of_kind("error")
-    groups: dict[tuple[int, int, str, str], list[Observation]] = {}
-    for error in errors:
-        kind, name = _object(error)
-        groups.setdefault((error.api_key or 0, error.code or 0, kind, name), []).append(error)
-    for (api_key, code, kind, name), group in sorted(groups.items()):
-        if (api_key, code) in USUAL:
-            continue
-        for spell in spells(group, APART_NS):
-            lasted = spell[-1].last_ns - spell[0].first_ns
-            if count_exchanges(spell) >= REPEATED and lasted >= LASTED_NS.get(code, REPEATED_OVER_NS):
-                yield _repeated(context, spell, kind, name)
+    unusual = [error for error in errors if (error.api_key, error.code) not in USUAL]
+    yield from _of_objects(context, unusual)
     yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
     moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]
     yield from _left(context, "coordinator_left", moved)
+
+
+def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
+    """Yield errors that repeat for one topic, group or id, and those that a client gets for many of them."""
+    objects: dict[tuple[int, int, str, str], list[Observation]] = {}
+    single: dict[tuple[int, int, str], list[Observation]] = {}
+    for error in errors:
+        key = error.api_key or 0, error.code or 0
+        objects.setdefault((*key, *_object(error)), []).append(error)
+    for (api_key, code, kind, name), group in sorted(objects.items()):
+        for spell in spells(group, APART_NS):
+            if _lasts(spell, REPEATED):
+                yield _repeated(context, spell, kind, name)
+            elif kind:
+                for error in spell:
+                    single.setdefault((api_key, code, error.client), []).append(error)
+    for _, group in sorted(single.items()):
+        for spell in spells(group, APART_NS):
+            if _lasts(spell, SCATTERED) and len({_object(error) for error in spell}) >= SCATTERED:
+                yield _repeated(context, spell, "", "")
+
+
+def _lasts(spell: Sequence[Observation], least: int) -> bool:
+    lasted = spell[-1].last_ns - spell[0].first_ns
+    return count_exchanges(spell) >= least and lasted >= LASTED_NS.get(spell[0].code or 0, REPEATED_OVER_NS)
 
 
 def _object(error: Observation) -> tuple[str, str]:

@@ -1,0 +1,43 @@
+"""Errors as signals: those that no rule names, with pauses between them, or each for another topic."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.told_capture import Story
+from tests.helpers.told_groups import analyzed, background, produce
+
+UNNAMED = 87  # INVALID_RECORD: no rule is about it
+
+
+def repeated(story: Story, tmp_path: Path) -> list[str]:
+    return [one.sentence for one in analyzed(story, tmp_path).signals if one.kind == "errors_repeated"]
+
+
+@pytest.mark.parametrize(("apart_ms", "is_told"), [(12_000, True), (400, True), (10, False)])
+def test_an_error_that_no_rule_names_is_told_with_the_pauses_of_clients(
+    apart_ms: int, is_told: bool, tmp_path: Path
+) -> None:
+    story = Story()
+    background(story)
+    line = story.connect("10.1.0.2", client_id="odd")
+    for number in range(3 if apart_ms != 400 else 4):
+        produce(line, 1_000 + apart_ms * number, error=UNNAMED)
+    found = repeated(story, tmp_path)
+    assert len(found) == is_told
+    assert all("Produce for topic orders was refused with INVALID_RECORD" in one for one in found)
+
+
+@pytest.mark.parametrize(("topics", "apart_ms", "is_told"), [(8, 500, True), (8, 5, False), (4, 500, False)])
+def test_an_error_of_a_client_for_many_topics_once_each_is_told(
+    topics: int, apart_ms: int, is_told: bool, tmp_path: Path
+) -> None:
+    story = Story()
+    background(story)
+    line = story.connect("10.1.0.2", client_id="odd")
+    for number in range(topics):
+        produce(line, 1_000 + apart_ms * number, error=UNNAMED, topic=f"topic-{number}")
+    found = repeated(story, tmp_path)
+    assert [f"INVALID_RECORD {topics} times, from odd at 10.1.0.2" in one for one in found] == [
+        True
+    ] * is_told
