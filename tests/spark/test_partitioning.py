@@ -42,7 +42,7 @@ def sample_of(segments: dict[int, int]) -> Sample:
         (16 << 30, 100, 2, 4),
         (16 << 30, 100, 3, 6),
         (1 << 50, 100, 2, 4096),
-        (1 << 30, 100_000, 2, 20),
+        (1 << 30, 100_000, 2, 40),
     ],
 )
 def test_partitions_follow_size_connections_and_cores(
