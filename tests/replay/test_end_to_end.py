@@ -56,7 +56,11 @@ FAILURES = {  # what rewriting is there to prevent; see test_failures
 MISSED_SESSION = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH"}
 
 
-FETCHED = {"fetched_captured": 0, "fetched_replayed": 0}  # polls differ from run to run
+FETCHED = {
+    "fetched_captured": 0,
+    "fetched_replayed": 0,
+    "amplification": None,
+}  # polls differ from run to run
 
 
 def delivered(name: str) -> dict[str, int]:

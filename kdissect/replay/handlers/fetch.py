@@ -53,7 +53,7 @@ from kdissect.replay.target.fetch_sessions import (
 FIRST_WITH_BATCHES = 4  # Fetch versions below it get message sets
 MOST_BYTES = 0x7FFFFFFF  # of a fetch that says no limit
 NAMELESS = (Disposition.HEADLESS, "a topic id has no name in the capture")
-NOT_THERE = (Disposition.DEPENDENCY, "none of its topics is on the target")
+NOT_THERE = (Disposition.DEPENDENCY, "none of its partitions is on the target")
 
 
 class FetchQuestion(NamedTuple):

@@ -107,7 +107,7 @@ def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> C
             kept.append(topic)
     body["topics"] = kept
     if not kept:
-        raise SkipRequest(Disposition.DEPENDENCY, "none of its topics is on the target")
+        raise SkipRequest(Disposition.DEPENDENCY, "none of its partitions is on the target")
     return offsets
 
 

@@ -49,7 +49,7 @@ def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[lis
     by_node = _by_node(context, member.captured.values())
     nodes = {context.cluster.leader(*partition) for partition in wanted} - {ANY}
     if not nodes:
-        raise SkipRequest(Disposition.DEPENDENCY, "none of its topics is on the target")
+        raise SkipRequest(Disposition.DEPENDENCY, "none of its partitions is on the target")
     wait_ms = scaled_wait_ms(context, body["max_wait_ms"])
     if len(nodes) > 1:
         wait_ms = shared_wait_ms(context, item, wait_ms)

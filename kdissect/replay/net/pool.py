@@ -353,6 +353,8 @@ class ConnectionPool:
                 self._log_in_later(connection, stop.value)
             return None
         except HandshakeFailed as failure:
+            if answer is not None and answer.frame is None and self._cluster.nodes:
+                return self.refused(connection, str(failure))  # a broker that ends is no reason to stop
             self.failure = HandshakeFailed(f"{format_address(*connection.address)}: {failure}")
             return self.drop(connection)
         self.counters.add_synthetic(api_name(part.key))

@@ -1,7 +1,8 @@
 """Was the target slower: latencies of a run against those of the capture, or of a baseline run.
 
-In: pairs one by one, as `pairs.jsonl` has them. Out: one row for each API, and for each topic that a request
-names alone, with two quantiles on either side and whether they differ.
+In: pairs one by one, as `pairs.jsonl` has them. Out: one row for each API, for each topic that a request
+names alone, and against a baseline run for each broker, with two quantiles on either side and whether they
+differ.
 
 A quantile of a sample is uncertain, so two of them differ only if their confidence intervals (see
 `report.aggregate.confidence`) do not touch. A captured latency was measured where the capture was taken and a
@@ -22,6 +23,7 @@ LEAST_NS = 2_000_000
 LEAST_SHARE = 0.25
 QUANTILES_PER_MILLE = (500, 990)
 MOST_REASONS = 3
+ANY_BROKER = -1
 
 Pair = Mapping[str, Any]
 Latencies = dict["LatencySubject", list[int]]
@@ -37,10 +39,11 @@ class LatencyDifference(StrEnum):
 
 
 class LatencySubject(NamedTuple):
-    """An API at a version, and the topic of its requests; "" stands for all topics together."""
+    """An API at a version, with the topic of its requests or the broker of the target that responded."""
 
     api: str
-    topic: str = ""
+    topic: str = ""  # "" stands for all topics together
+    broker: int = ANY_BROKER
 
 
 class RunLatencies:
@@ -55,9 +58,12 @@ class RunLatencies:
         sent, captured = pair["sent"], pair["captured"]
         if sent["received_ns"] is None or idle:
             return
+        api, took_ns = f"{pair['api']} v{sent['version']}", sent["received_ns"] - sent["sent_ns"]
+        if sent["parts"] == 1:
+            self.replayed[LatencySubject(api, broker=sent["node"])].append(took_ns)
         for topic in ("", *_only_topic(captured)):
-            subject = LatencySubject(f"{pair['api']} v{sent['version']}", topic)
-            self.replayed[subject].append(sent["received_ns"] - sent["sent_ns"])
+            subject = LatencySubject(api, topic)
+            self.replayed[subject].append(took_ns)
             if captured["service_ns"] is not None:
                 self.captured[subject].append(captured["service_ns"])
 
@@ -89,6 +95,7 @@ def _row(
     return {
         "api": subject.api,
         "topic": subject.topic or None,
+        "broker": None if subject.broker == ANY_BROKER else subject.broker,
         "quantile": f"p{per_mille / 10:g}",
         "requests": len(replayed),
         "reference_ms": before / 1e6,
@@ -115,15 +122,20 @@ def _difference(per_mille: int, reference: list[int], replayed: list[int]) -> La
     return LatencyDifference.FASTER if high_after < low_before else LatencyDifference.SAME
 
 
-def performance_verdict(rows: Iterable[Mapping[str, Any]], against: str) -> dict[str, Any]:
+def performance_verdict(
+    rows: Iterable[Mapping[str, Any]], against: str, throttled: str = ""
+) -> dict[str, Any]:
     """Return the verdict (slower, same, faster, too few to tell) and up to three sentences that decided it.
 
     `against` names the reference. The rows are those of `compare_latencies`. Rows of single topics explain,
-    and those of whole APIs decide.
+    those of whole APIs decide, and one broker that is slower makes a target slower. So does `throttled`, a
+    sentence on responses that came at once and told the client to wait (KIP-219).
     """
     rows = list(rows)
-    decisive = [row for row in rows if row["topic"] is None]
-    found = {row["difference"] for row in decisive}
+    decisive = [row for row in rows if row["topic"] is None and row["broker"] is None]
+    slower = LatencyDifference.SLOWER
+    decisive += [row for row in rows if row["broker"] is not None and row["difference"] == slower]
+    found = {row["difference"] for row in decisive} | ({slower} if throttled else set())
     order = (LatencyDifference.SLOWER, LatencyDifference.FASTER, LatencyDifference.SAME)
     verdict = next((each for each in order if each in found), LatencyDifference.FEW)
     telling = [row for row in decisive if row["difference"] == verdict]
@@ -132,9 +144,11 @@ def performance_verdict(rows: Iterable[Mapping[str, Any]], against: str) -> dict
         if verdict != LatencyDifference.FEW
         else []
     )
+    because = [throttled, *because][:MOST_REASONS] if throttled else because
     return {"verdict": verdict.value, "because": because, "against": against, "rows": rows}
 
 
 def _sentence(row: Mapping[str, Any], against: str) -> str:
     before, after = (format_duration(round(row[name] * 1e6)) for name in ("reference_ms", "replayed_ms"))
-    return f"{row['quantile']} of {row['api']}: {before} in the {against}, {after} on the target"
+    by = "" if row["broker"] is None else f" by broker {row['broker']}"
+    return f"{row['quantile']} of {row['api']}{by}: {before} in the {against}, {after} on the target"

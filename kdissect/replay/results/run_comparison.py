@@ -22,6 +22,7 @@ from kdissect.replay.disposition import (
     sums,
 )
 from kdissect.replay.results.performance import (
+    LEAST_SHARE,
     Latencies,
     LatencySubject,
     RunLatencies,
@@ -140,8 +141,20 @@ def compare(run: dict[str, Any], pairs: Iterable[Pair], baseline: Latencies | No
     report["verdict"], report["because"] = verdict(report)
     latencies = totals.latencies
     reference, against = (latencies.captured, "capture") if baseline is None else (baseline, "baseline run")
-    report["performance"] = performance_verdict(compare_latencies(reference, latencies.replayed), against)
+    rows = compare_latencies(reference, latencies.replayed)
+    report["performance"] = performance_verdict(rows, against, _throttled(run, latencies.replayed))
     return report
+
+
+def _throttled(run: Mapping[str, Any], replayed: Latencies) -> str:
+    """Return that the target throttled, if that took long beside what responses took; else ""."""
+    throttled = run.get("throttled") or {"ms": 0, "answers": 0}
+    took_ns = sum(sum(values) for subject, values in replayed.items() if subject == (subject.api, "", -1))
+    if throttled["ms"] * 1e6 <= LEAST_SHARE * took_ns or not throttled["ms"]:
+        return ""
+    return (
+        f"the target throttled {throttled['answers']:,} responses, for {throttled['ms'] / 1000:.1f} s in all"
+    )
 
 
 def baseline_latencies(pairs: Iterable[Pair]) -> Latencies:

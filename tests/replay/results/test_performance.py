@@ -10,7 +10,8 @@ from kdissect.replay.results.performance import (
     compare_latencies,
     performance_verdict,
 )
-from tests.helpers.run_pairs import MS, pair
+from kdissect.replay.results.run_comparison import compare
+from tests.helpers.run_pairs import MS, pair, run
 
 PRODUCE = LatencySubject("Produce v9", "")
 
@@ -66,7 +67,9 @@ def test_a_request_counts_for_its_only_topic_and_idle_ones_do_not() -> None:
     latencies.add(pair(1, captured=pair(1)["captured"] | {"digest": two}), idle=False)
     latencies.add(pair(2), idle=True)
     topic = LatencySubject("Produce v9", "orders")
-    assert {subject: len(values) for subject, values in latencies.replayed.items()} == {PRODUCE: 2, topic: 1}
+    broker = LatencySubject("Produce v9", broker=1)
+    lengths = {subject: len(values) for subject, values in latencies.replayed.items()}
+    assert lengths == {PRODUCE: 2, topic: 1, broker: 2}
     assert latencies.captured[topic] == [2 * MS]
 
 
@@ -75,3 +78,23 @@ def test_topics_explain_and_do_not_decide() -> None:
     rows = compare_latencies({topic: [MS] * 1000}, {topic: [90 * MS] * 1000})
     assert rows[0]["difference"] == "slower"
     assert performance_verdict(rows, "capture")["verdict"] == "too few to tell"
+
+
+def test_one_slow_broker_makes_a_target_slower() -> None:
+    slow, quick = (LatencySubject("Produce v9", broker=number) for number in (1, 2))
+    rows = compare_latencies(
+        {slow: [MS] * 1000, quick: [MS] * 1000}, {slow: [60 * MS] * 1000, quick: [MS] * 1000}
+    )
+    verdict = performance_verdict(rows, "baseline run")
+    assert verdict["verdict"] == "slower"
+    assert (
+        verdict["because"][0]
+        == "p50 of Produce v9 by broker 1: 1.00ms in the baseline run, 60.0ms on the target"
+    )
+
+
+def test_a_target_that_throttles_is_slower() -> None:
+    report = compare(run(1, throttled={"answers": 3, "ms": 2500}), [pair(0)])
+    assert report["performance"]["verdict"] == "slower"
+    assert report["performance"]["because"] == ["the target throttled 3 responses, for 2.5 s in all"]
+    assert compare(run(1, throttled={"answers": 0, "ms": 0}), [pair(0)])["performance"]["because"] == []
