@@ -21,8 +21,10 @@ PARTITION_BYTES = 4 << 30
 Each partition reads most of the capture, so few are better. The memory of a task does
 not grow with it (see `arrow_ipc`)."""
 PARTITION_CONNECTIONS = 2_500
-"""Connections of one partition, by estimate. A task of 2,500 short ones took 390 MiB at its peak, one of 5,000
-took 495 MiB, and 15 % less processor time for each connection."""
+"""Connections of one partition, by estimate.
+
+A task of 2,500 short ones took 390 MiB at its peak. One of 5,000 took 495 MiB, and 15 % less processor time
+for each connection."""
 
 MOST_PARTITIONS = 4096
 TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
