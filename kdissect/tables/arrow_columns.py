@@ -81,7 +81,9 @@ def _write_uuids(arena: Bytes, start: Int64s, alphabet: Bytes, text: Bytes, ther
 
 def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     """Return numbers as a column of a type; null where not present."""
-    plain = np.where(present, values, 0).astype(kind.to_pandas_dtype())
+    # Not `to_pandas_dtype`, for which some versions of PyArrow import pandas.
+    sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
+    plain = np.where(present, values, 0).astype(f"{sign}{kind.bit_width // 8}")
     return pa.Array.from_buffers(
         kind, len(plain), [_validity(present), pa.py_buffer(np.ascontiguousarray(plain))]
     )
