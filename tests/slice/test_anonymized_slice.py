@@ -147,7 +147,14 @@ def test_rows_and_latencies_of_recorded_captures(name: str, tmp_path: Path) -> N
         table: [row for row in texts if json.loads(row)["connection"] in numbers]
         for table, texts in before.items()
     }
-    after = nameless(tables(path, tmp_path / "after"))
+    # Connections that were TLS are plaintext now, so what TCP and TLS say of them differs by design.
+    changed = {one["connection"] for one in map(json.loads, before["connections"]) if one["tls_version"]}
+    written = tables(path, tmp_path / "after")
+    for found in (before, written):
+        found["connections"] = [
+            row for row in found["connections"] if json.loads(row)["connection"] not in changed
+        ]
+    after = nameless(written)
     assert after["exchanges"]
     assert after == nameless(before)
     data, secrets = path.read_bytes(), secrets_of(source)
