@@ -137,6 +137,9 @@ class Player:
         """End what is still in flight when the time to await it is over."""
         if not self._done:
             self.pool.leave_all()
+            for item in self._items:  # what waits for another request is on no connection
+                if not self._gates.has_ended(item.request.index):
+                    self._skip(item, Disposition.POLICY, f"the run ended before: {self.stopped}")
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
@@ -315,6 +318,8 @@ class Player:
         def ended(answers: list[Answer] | None, failure: Exception | None) -> None:
             if queue.unsent == index:
                 queue.unsent = NONE
+            if self._gates.has_ended(index):  # it was cut off, and is accounted for
+                return
             waited = DEPENDENCY if sent_ns - began_ns > LATE_NS else ""
             if failure is None:
                 self._finish(queue, item, due_ns, cause or waited, answers or [])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kdissect.replay.settings import Pace
-from tests.helpers.paper_cluster import FETCH, batch
+from tests.helpers.paper_cluster import FETCH, PRODUCE, batch
 from tests.helpers.paper_fetches import VERSION, Sessions, fetch
-from tests.helpers.paper_target import Script, play, settings, topology
+from tests.helpers.paper_target import Script, play, replay, settings, topology
 
 WAIT_MS = 500
 
@@ -42,3 +42,20 @@ def test_a_fetch_waits_only_for_what_may_come(pace: Pace, records: bytes, wait_m
     assert done.buckets() == {"answered": 1}
     asked = [each for bodies in paper.said.values() for each in bodies]
     assert [(each["max_wait_ms"], each["min_bytes"]) for each in asked] == [(wait_ms, 1)]
+
+
+def test_a_fetch_that_waits_for_a_write_is_accounted_for_when_the_run_is_cut_off() -> None:
+    made = Script()
+    records = (3).to_bytes(8, "big") + batch()[8:]
+    part = {"index": 0, "records": records}
+    body = {"acks": 1, "timeout_ms": 9, "topic_data": [{"name": "orders", "partition_data": [part]}]}
+    taken = {"index": 0, "error_code": 0, "base_offset": 3, "log_append_time_ms": -1}
+    answer = {"responses": [{"name": "orders", "partition_responses": [taken]}]}
+    made.add(0, PRODUCE, 8, body, answer)
+    made.add(5, FETCH, VERSION, fetch(0, -1, {0: 3}), captured(records), connection=2, client_id="reader")
+    asked = settings(pace=Pace.ASAP)
+    target = topology({"t-orders": 1}, 1)
+    slow_ns = 20 * 10**9
+    done = replay(made, lambda *_: None, asked, target=target, delay_ns=slow_ns, interrupt_ns=10**9)
+    assert {result.index for result in done.player.results} == {0, 1}
+    assert len(done.player.results) == 2
