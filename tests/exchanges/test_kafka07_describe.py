@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
+from kdissect.errors import ExitCode
 from kdissect.protocol.kafka07.message_codec import RequestType
 from tests.helpers.handmade_capture import write_capture
 from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response, set_message
@@ -66,8 +67,10 @@ Dump = Callable[..., list[str]]
 @pytest.fixture
 def dump(capture: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Dump:
     def run(*arguments: str) -> list[str]:
-        assert main(["dump", *arguments, str(capture)]) == 0
-        return capfdbinary.readouterr().out.decode().splitlines()
+        code = main(["dump", *arguments, str(capture)])
+        lines = capfdbinary.readouterr().out.decode().splitlines()
+        assert code == (ExitCode.DONE if lines else ExitCode.NOTHING_FOUND)
+        return lines
 
     return run
 
