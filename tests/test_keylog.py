@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.capture.formats.file_types import InputError
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
 from tests.helpers.command import kdissect
@@ -45,7 +46,9 @@ def counts(*arguments: str | Path) -> Counter[tuple[int, int]]:
 
 
 def test_without_keys_there_is_nothing_to_see(apart: tuple[Path, Path]) -> None:
-    assert not counts(apart[0])
+    done = kdissect("dump", apart[0], "--format", "jsonl")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no Kafka exchange that can be read" in done.stderr
 
 
 def test_with_keys_there_is_what_the_broker_logged(apart: tuple[Path, Path]) -> None:
@@ -67,7 +70,8 @@ def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_pat
             ]
 
     assert requests(*apart) == requests(CAPTURES / "tls.pcapng", None) != []
-    assert requests(apart[0], None) == []
+    with pytest.raises(InputError, match="15 TLS connections cannot be decrypted; --keylog FILE"):
+        requests(apart[0], None)
     done = kdissect("replay", "plan", apart[0], "--target", "127.0.0.1:1", "--keylog", tmp_path / "absent")
     assert done.returncode == 2
     assert "no such file" in done.stderr

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
@@ -89,13 +89,14 @@ def prepare_run(
     from kdissect.spark.progress import IndexProgress
 
     engine.build()
-    inputs, scratch = _open(engine, arguments, paths)
-    with IndexProgress(arguments.quiet) as progress:
-        split_bytes = arguments.split_bytes or SPLIT_BYTES
-        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
-    _announce(index, arguments.quiet)
-    if not index.packets:
-        raise NothingToReportError(f"{_captures_hold(index)} no packets")
+    with interruptible_input(paths) as standard_input:
+        inputs, scratch = _open(engine, arguments, paths, standard_input)
+        with IndexProgress(arguments.quiet) as progress:
+            split_bytes = arguments.split_bytes or SPLIT_BYTES
+            index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
+        _announce(index, arguments.quiet)
+        if not index.packets:
+            raise NothingToReportError(f"{_captures_hold(index)} no packets")
     pseudonyms = pseudonyms_of(arguments)
     return AnalysisRun(engine, index, _plan(engine, arguments, index, pseudonyms, scratch), pseudonyms)
 
@@ -108,7 +109,10 @@ def analysis_run(arguments: argparse.Namespace) -> Iterator[AnalysisRun]:
 
 
 def _open(
-    engine: Engine | ConnectEngine, arguments: argparse.Namespace, paths: Sequence[str]
+    engine: Engine | ConnectEngine,
+    arguments: argparse.Namespace,
+    paths: Sequence[str],
+    standard_input: BinaryIO | None,
 ) -> "tuple[Inputs, Path]":
     """Return the capture files of the paths, and a scratch directory of this run."""
     from kdissect.capture.formats.file_types import InputError
@@ -117,8 +121,7 @@ def _open(
     scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
     scratch.mkdir()
     spool = _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch)
-    with interruptible_input(paths) as standard_input:
-        inputs = open_inputs(paths, spool, standard_input)
+    inputs = open_inputs(paths, spool, standard_input)
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
         raise InputError(

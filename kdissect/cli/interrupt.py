@@ -15,6 +15,7 @@ from types import FrameType
 from typing import BinaryIO, cast
 
 from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.errors import UserError
 
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
 
@@ -71,9 +72,18 @@ def first_interrupt() -> Iterator[Interrupt]:
 
 @contextmanager
 def interruptible_input(paths: Sequence[str]) -> "Iterator[BinaryIO | None]":
-    """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends."""
+    """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends.
+
+    If too little came until then to be reported, the command ends as interrupted: UserError becomes
+    KeyboardInterrupt.
+    """
     if STANDARD_INPUT not in paths or not isinstance(sys.stdin.buffer, BufferedReader):
         yield None
         return
     with first_interrupt() as interrupt:
-        yield cast("BinaryIO", InterruptibleStream(sys.stdin.buffer, interrupt))
+        try:
+            yield cast("BinaryIO", InterruptibleStream(sys.stdin.buffer, interrupt))
+        except UserError:
+            if interrupt.has_come:
+                raise KeyboardInterrupt from None
+            raise

@@ -194,7 +194,7 @@ NAMES = (
 REWRITING = (
     Option(
         "--groups",
-        ("auto", "off", "simple", "full"),
+        ("off", "simple", "full", "auto"),
         None,
         "what of consumer groups is replayed: what the capture needs, nothing, commits, or members too "
         "(default: auto)",

@@ -7,11 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.cli.context import notify, silent, spark_errors_explained
 from kdissect.cli.filter_options import duration_argument
 from kdissect.cli.options import add_keylog, add_quiet, count_argument, port_argument
 from kdissect.errors import UsageError
-from kdissect.jit import kernel_cache
 from kdissect.text import escape, format_clock, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -99,6 +97,8 @@ def _add_batches(parser: argparse.ArgumentParser) -> None:
 
 def watch(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from kdissect.cli.context import notify, silent, spark_errors_explained
+    from kdissect.jit import kernel_cache
     from kdissect.spark.session import Engine, SparkSettings
     from kdissect.spark.watch.watch_query import NOT_QUIET
 

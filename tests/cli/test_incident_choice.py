@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.cli.main import main
+from tests.helpers.command import kdissect
 from tests.slice.sliced_capture import CAPTURES, make_slice, needs_tshark, tshark
 
 FROZEN = CAPTURES / "incidents" / "broker-frozen-1.pcapng.zst"
 
 
 @pytest.mark.spark
-def test_the_headline_is_that_of_analyze(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["slice", str(FROZEN), "--incident", "1", "-o", str(tmp_path / "one.pcapng")]) == 0
-    said = capfd.readouterr().err
-    assert main(["analyze", str(FROZEN), "--format", "json", "--quiet"]) == 0
-    (incident, *_) = json.loads(capfd.readouterr().out)["incidents"]
-    assert f"incident 1: {incident['headline']}\n" in said
+def test_the_headline_is_that_of_analyze(tmp_path: Path) -> None:
+    sliced = kdissect("slice", FROZEN, "--incident", "1", "-o", tmp_path / "one.pcapng")
+    analyzed = kdissect("analyze", FROZEN, "--format", "json", "--quiet")
+    assert (sliced.returncode, analyzed.returncode) == (0, 0)
+    (incident, *_) = json.loads(analyzed.stdout)["incidents"]
+    assert f"incident 1: {incident['headline']}\n" in sliced.stderr
 
 
 @needs_tshark

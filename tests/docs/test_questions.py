@@ -26,7 +26,7 @@ ANSWERS = {
     "Who still uses versions that the next release removes?": (3, r"Produce"),
     "What failed in this minute?": (0, r"NOT_LEADER_OR_FOLLOWER"),
     "How do I pass on just this connection?": (0, r""),
-    "What does this record say?": (0, r"value: "),
+    "What does this record say?": (0, r"value \(json\)\n +sender: "),
     "What did this client do just before its error?": (0, r"(?s)^  .*> .*NOT_LEADER_OR_FOLLOWER"),
     "Who put a member out of its group?": (0, r"join"),
     "Which partition has the most load?": (0, r"orders +\d+ +[\d,]+"),

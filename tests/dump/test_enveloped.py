@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
+from kdissect.errors import ExitCode
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from tests.helpers.handmade_capture import write_capture
 
@@ -54,8 +55,10 @@ Dump = Callable[..., str]
 @pytest.fixture
 def dump(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Dump:
     def run(talk: list[tuple[bool, bytes]], *arguments: str) -> str:
-        assert main(["dump", *arguments, str(write_capture(tmp_path / "it.pcap", talk))]) == 0
-        return capfdbinary.readouterr().out.decode()
+        code = main(["dump", *arguments, str(write_capture(tmp_path / "it.pcap", talk))])
+        text = capfdbinary.readouterr().out.decode()
+        assert code == (ExitCode.DONE if text else ExitCode.NOTHING_FOUND)
+        return text
 
     return run
 

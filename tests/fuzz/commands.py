@@ -77,7 +77,7 @@ def command(case: Case) -> None:
     engine = _engine()
     with (
         patch.object(context, "engine_for", lambda _settings: nullcontext(engine)),
-        patch.object(Engine, "rest", lambda _engine: None),  # it serves the next case too
+        patch.object(Engine, "rest", lambda _engine, **_options: None),  # it serves the next case too
     ):
         reports = [
             run_command(["analyze", str(path), "--format", "json", "--quiet", "--split-bytes", str(size)])
