@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
@@ -90,13 +90,15 @@ def prepare_run(
 
     engine.build()
     with interruptible_input(paths) as standard_input:
-        inputs, scratch = _open(engine, arguments, paths, standard_input)
-        with IndexProgress(arguments.quiet) as progress:
-            split_bytes = arguments.split_bytes or SPLIT_BYTES
-            index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
-        _announce(index, arguments.quiet)
-        if not index.packets:
-            raise NothingToReportError(f"{_captures_hold(index)} no packets")
+        inputs, scratch = _open(engine, arguments, paths, cast("BinaryIO | None", standard_input))
+    with IndexProgress(arguments.quiet) as progress:
+        split_bytes = arguments.split_bytes or SPLIT_BYTES
+        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
+    _announce(index, arguments.quiet)
+    if not index.packets:
+        if standard_input and standard_input.was_interrupted:
+            raise KeyboardInterrupt  # nothing came that could be reported
+        raise NothingToReportError(f"{_captures_hold(index)} no packets")
     pseudonyms = pseudonyms_of(arguments)
     return AnalysisRun(engine, index, _plan(engine, arguments, index, pseudonyms, scratch), pseudonyms)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from types import FrameType
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.errors import UserError
@@ -47,6 +47,11 @@ class InterruptibleStream:
     def __init__(self, stream: BinaryIO, interrupt: Interrupt) -> None:
         self._descriptor, self._interrupt = stream.fileno(), interrupt
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the user ended the reading."""
+        return self._interrupt.has_come
+
     def read(self, size: int) -> bytes:
         """Return the bytes that are there, at most `size`, and wait for the first of them."""
         ready, _, _ = select.select([self._descriptor, self._interrupt.descriptor], [], [])
@@ -71,18 +76,17 @@ def first_interrupt() -> Iterator[Interrupt]:
 
 
 @contextmanager
-def interruptible_input(paths: Sequence[str]) -> "Iterator[BinaryIO | None]":
+def interruptible_input(paths: Sequence[str]) -> Iterator[InterruptibleStream | None]:
     """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends.
 
-    If too little came until then to be reported, the command ends as interrupted: UserError becomes
-    KeyboardInterrupt.
+    Raise KeyboardInterrupt if it was ended before there was the beginning of a capture, which is a UserError.
     """
     if STANDARD_INPUT not in paths or not isinstance(sys.stdin.buffer, BufferedReader):
         yield None
         return
     with first_interrupt() as interrupt:
         try:
-            yield cast("BinaryIO", InterruptibleStream(sys.stdin.buffer, interrupt))
+            yield InterruptibleStream(sys.stdin.buffer, interrupt)
         except UserError:
             if interrupt.has_come:
                 raise KeyboardInterrupt from None

@@ -8,6 +8,7 @@ sent is a `UserError` (exit code 2). A run that diverged, or that meets a `--fai
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +65,8 @@ def replay(chosen: argparse.Namespace) -> int:
     executes = chosen.replay in ("run", "try") and chosen.execute
     if executes:
         check_output(_run_folder(chosen, settings), chosen.paths)
+    if chosen.keylog and not os.path.exists(chosen.keylog):
+        raise UsageError(f"{chosen.keylog}: no such file or directory")
     check_target(settings)
     progress = LoadProgress(notice)
     with closing(Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress)) as prepared:

@@ -270,7 +270,7 @@ class Engine:
         if self._context is not None:
             if not self.settings.local:
                 self._context.stop()
-            _detach_pyspark()
+            _detach_pyspark(self._context)
             self._context = None
 
     def _end_spark(self, finished: bool, awaits: bool = False) -> None:
@@ -397,11 +397,13 @@ def _ignore_strangers(context: "SparkContext") -> None:
     server.handle_error = lambda *_connection: None
 
 
-def _detach_pyspark() -> None:
-    """Make PySpark forget a JVM that is about to end."""
+def _detach_pyspark(context: "SparkContext") -> None:
+    """Make PySpark forget the JVM of a context, which is about to end. It keeps the JVM of another one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     known: Any = SparkContext
+    if known._active_spark_context not in (None, context):
+        return
     known._active_spark_context = known._gateway = known._jvm = None
     SparkSession._instantiatedSession = None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from kdissect.cli import context, dump
+from kdissect.cli import context, dump_input
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
 from kdissect.spark.session import Engine, SparkSettings
@@ -86,14 +86,15 @@ def command(case: Case) -> None:
     _assert_same(reports)
     dumps = []
     for size in sizes:
-        with patch.object(dump, "SPLIT_BYTES", size):
+        with patch.object(dump_input, "SPLIT_BYTES", size):
             dumps.append(run_command(["dump", str(path), "--format", "jsonl", "--records"]))
     _assert_same(dumps)
 
 
 def _assert_same(outcomes: Sequence[Outcome]) -> None:
     first = outcomes[0]
-    assert first.code in (ExitCode.DONE, ExitCode.USER_ERROR), first.errors
+    nothing_found = first.code == ExitCode.NOTHING_FOUND and "no Kafka exchange" in first.errors
+    assert nothing_found or first.code in (ExitCode.DONE, ExitCode.USER_ERROR), first.errors
     assert "Traceback" not in first.errors
     for other in outcomes[1:]:
         assert other == first
