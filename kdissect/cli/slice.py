@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdissect.capture.storage import is_uri, local_path
+from kdissect.cli.dump_input import SPLIT_BYTES
 from kdissect.cli.filter_options import duration_argument, exchange_filter
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from kdissect.slice.slice_writer import SliceCounts
     from kdissect.streams.tls.keylog import KeyLog
 
-SPLIT_BYTES = 2 << 20  # read at a time
 EXCHANGE = re.compile(r"(\d{1,20})#(\d{1,20})")
 PRIVATE = 0o600
 NOTHING = "no exchange of these captures is selected: nothing was written"
