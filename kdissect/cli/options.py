@@ -52,14 +52,7 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
         metavar="URL",
         help="Spark Connect server to run on: sc://host:15002 (default: SPARK_REMOTE, if set)",
     )
-    parser.add_argument(
-        "--port",
-        type=port_argument,
-        action="append",
-        default=[],
-        metavar="N",
-        help="read only this TCP port; repeatable",
-    )
+    add_port(parser)
     add_keylog(parser)
     add_quiet(parser)
     parser.add_argument(
@@ -95,6 +88,18 @@ def add_color(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "always", "never"),
         default="auto",
         help="colours in text; auto: on a terminal, unless NO_COLOR is set (default: auto)",
+    )
+
+
+def add_port(parser: argparse.ArgumentParser) -> None:
+    """Add the option that limits the work to some TCP ports."""
+    parser.add_argument(
+        "--port",
+        type=port_argument,
+        action="append",
+        default=[],
+        metavar="N",
+        help="read only this TCP port; repeatable",
     )
 
 

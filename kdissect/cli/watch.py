@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.filter_options import duration_argument
-from kdissect.cli.options import add_keylog, add_quiet, count_argument, port_argument
+from kdissect.cli.options import add_keylog, add_port, add_quiet, count_argument
 from kdissect.errors import UsageError
 from kdissect.text import escape, format_clock, format_count, format_duration
 
@@ -51,14 +51,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master", type=_local_master, default="local[*]", metavar="URL", help="where Spark runs: local[N]"
     )
-    parser.add_argument(
-        "--port",
-        type=port_argument,
-        action="append",
-        default=[],
-        metavar="N",
-        help="read only this TCP port; repeatable",
-    )
+    add_port(parser)
     parser.add_argument(
         "--partitions",
         type=count_argument,

@@ -50,19 +50,19 @@ class DelayingProxy:
                 answers: queue.Queue[tuple[float, bytes]] = queue.Queue()
                 for work in (
                     (_pass, client, broker),
-                    (self._hear, broker, answers),
-                    (_tell, answers, client),
+                    (self._read_answers, broker, answers),
+                    (_send_answers, answers, client),
                 ):
                     threading.Thread(target=work[0], args=work[1:], daemon=True).start()
 
-    def _hear(self, broker: socket.socket, answers: queue.Queue[tuple[float, bytes]]) -> None:
+    def _read_answers(self, broker: socket.socket, answers: queue.Queue[tuple[float, bytes]]) -> None:
         with contextlib.suppress(OSError):
             while data := broker.recv(CHUNK):
                 answers.put((time.monotonic() + self.delay_s, data))
         answers.put((0.0, b""))
 
 
-def _tell(answers: queue.Queue[tuple[float, bytes]], client: socket.socket) -> None:
+def _send_answers(answers: queue.Queue[tuple[float, bytes]], client: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while True:
             due_s, data = answers.get()
