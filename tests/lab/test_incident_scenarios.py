@@ -7,9 +7,11 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import dpkt
 import pytest
 
 from tests.lab.incidents import record
+from tests.lab.incidents.first_packet import Mark, first_packet_ns
 from tests.lab.incidents.forwarder import SYN, Treatment
 from tests.lab.incidents.scene import SCENARIOS, Scene
 
@@ -108,3 +110,24 @@ def test_silent_connection_is_forgotten_until_it_is_opened_anew() -> None:
     assert treatment.delay_of(frame(HERE, THERE, (40_001, 9092)), 9.8) == 0.0
     assert treatment.delay_of(frame(HERE, THERE, flags=SYN), 10.0) == 0.0
     assert treatment.delay_of(back, 10.1) == 0.0
+
+
+def test_incident_begins_with_the_packet_that_names_the_client(tmp_path: Path) -> None:
+    capture = tmp_path / "capture.pcap"
+    with capture.open("wb") as file:
+        writer = dpkt.pcap.Writer(file)
+        packets = (
+            (1, frame(HERE, THERE) + b"api-1 orders"),
+            (2, frame(HERE, THERE, flags=SYN)),
+            (3, frame(THERE, HERE, flags=SYN)),
+            (4, frame(HERE, THERE) + b"api-1 orders"),
+        )
+        for seconds, packet in packets:
+            length = (len(packet) - 14).to_bytes(2, "big")
+            writer.writepkt(packet[:16] + length + packet[18:], seconds)
+    assert first_packet_ns(capture, Mark(("api-1", "orders")), 0) == 1_000_000_000
+    assert first_packet_ns(capture, Mark(("api-1", "orders")), 1_500_000_000) == 4_000_000_000
+    assert first_packet_ns(capture, Mark(("api-1", "payments")), 0) is None
+    assert first_packet_ns(capture, Mark((), THERE), 0) == 3_000_000_000
+    assert first_packet_ns(capture, Mark((), HERE, (9092,)), 0) == 2_000_000_000
+    assert first_packet_ns(capture, Mark((), HERE, (9093,)), 0) is None

@@ -5,6 +5,7 @@
     brokers     three brokers that stay up from scenario to scenario
     work        what one client does, in words that programs of every language understand
     scene       what a scenario sees: brokers, hosts, clients, chance, and the truth that it writes
+    first_packet    the packet that dates an incident whose client was just started
     servers, paths, groups, requests, healthy    the scenarios, one short function each
     record      the command: one cluster, many recordings
 

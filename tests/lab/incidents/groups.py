@@ -6,6 +6,7 @@ import itertools
 import signal
 import time
 
+from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
 
 SESSION_MS = 6000
@@ -94,7 +95,7 @@ def rebalance_loop(s: Scene) -> None:
             "consume", library, host, topics=[topic], group=group, client_id=name, session_ms=6000
         )
         if number == 0:
-            s.blame_client("rebalance_loop", member[0], onset, also=[group])
+            s.blame_started("rebalance_loop", member[0], onset, also=[group])
         if time.monotonic() > end:
             break
         s.wait(2.2, 3.2)
@@ -113,6 +114,7 @@ def duplicate_instance_id(s: Scene) -> None:
     s.wait(8, 11)
     second, _ = s.start("consume", library, topics=[topic], group=group, instance_id=name)
     s.blame("duplicate_instance_id", {"kind": "group", "name": group, "instance": name}, [name])
+    s.shown_by = Mark((second.client_id, name))
     end = time.monotonic() + s.between(16, 18)
     while time.monotonic() < end:
         s.wait(4)
@@ -131,9 +133,11 @@ def zombie_producer(s: Scene) -> None:
     s.start("consume", "librdkafka", topics=[topic], extra={"isolation.level": "read_committed"})
     s.opening()
     s.wait(11, 14)
-    s.start("transact", s.pick("librdkafka", "franz-go"), topics=[topic], transactional_id=name, per_second=2)
+    again = s.pick("librdkafka", "franz-go")
+    second, _ = s.start("transact", again, topics=[topic], transactional_id=name, per_second=2)
     subject = {"kind": "producer", "name": name, "client": first.client_id}
     s.blame("zombie_producer", subject, [name, first.client_id])
+    s.shown_by = Mark((second.client_id, name))
     s.wait(13, 15)
 
 
@@ -165,6 +169,7 @@ def open_transaction(s: Scene) -> None:
         {"kind": "producer", "name": name, "client": holder.client_id},
         [name, holder.client_id],
     )
+    s.shown_by = Mark((holder.client_id,))
     s.wait(17, 19)
 
 
@@ -178,7 +183,7 @@ def inconsistent_group_protocol(s: Scene) -> None:
     s.wait(9, 12)
     library = s.pick("librdkafka", "franz-go", "sarama")
     stranger, _ = s.start("consume", library, topics=[topic], group=group, strategy="roundrobin")
-    s.blame_client("inconsistent_group_protocol", stranger, also=[group])
+    s.blame_started("inconsistent_group_protocol", stranger, also=[group])
     s.wait(16, 18)
 
 

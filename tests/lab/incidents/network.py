@@ -46,6 +46,10 @@ class Network:
     def port(self, broker: int, listener: str) -> int:
         raise NotImplementedError
 
+    def ports(self, listener: str) -> list[int]:
+        """Return the ports on which brokers have that listener."""
+        return sorted({self.port(number, listener) for number in (1, 2, 3)})
+
     def command(self, host: str) -> list[str]:
         """Return what stands before a command that is to run on that host."""
         raise NotImplementedError

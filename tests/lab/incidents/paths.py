@@ -94,7 +94,7 @@ def large_packets_lost(s: Scene) -> None:
     s.record_at = s.pick("c2", "")
     s.opening()
     s.wait(6, 8)
-    onset = way.set(largest=1000)
+    way.set(largest=1000)
     big, _ = s.start(
         "produce",
         s.pick("librdkafka", "kafka-python", "sarama"),
@@ -107,7 +107,7 @@ def large_packets_lost(s: Scene) -> None:
     )
     address = s.place.address("c2")
     subject = {"kind": "path", "host": address, "name": f"host {address}"}
-    s.blame("large_packets_lost", subject, [address, big.client_id], onset)
+    s.blame("large_packets_lost", subject, [address, big.client_id], begins_with_loss=True)
     s.wait(20, 22)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -12,6 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.lab.incidents.brokers import USERS
+from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
 from tests.lab.releases import CURRENT, EARLIER
 
@@ -42,7 +45,7 @@ def wrong_password(s: Scene) -> None:
         mechanism=mechanism,
         per_second=10,
     )
-    s.blame_client("wrong_password", wrong, also=["bob"], mechanism=mechanism)
+    s.blame_started("wrong_password", wrong, also=["bob"], mechanism=mechanism)
     s.wait(15, 17)
 
 
@@ -77,7 +80,7 @@ def missing_right(s: Scene) -> None:
         per_second=8,
     )
     s.start("produce", topics=topics, per_second=5)
-    s.blame_client("missing_right", barred, also=["bob", private])
+    s.blame_started("missing_right", barred, also=["bob", private])
     s.wait(15, 17)
 
 
@@ -115,7 +118,7 @@ def record_too_large(s: Scene) -> None:
         value_bytes=9_000,
         per_second=2,
     )
-    s.blame_client("record_too_large", large, also=[small])
+    s.blame_started("record_too_large", large, also=[small])
     s.start("produce", topics=topics, per_second=5)
     s.wait(15, 17)
 
@@ -135,7 +138,7 @@ def missing_topic(s: Scene) -> None:
     lost, _ = s.start(
         role, s.pick("librdkafka", "franz-go", "java", "sarama"), topics=[misspelt], per_second=5
     )
-    s.blame_client("missing_topic", lost, also=[misspelt], meant=real)
+    s.blame_started("missing_topic", lost, also=[misspelt], meant=real)
     s.start("produce", topics=topics, per_second=5)
     s.wait(15, 17)
 
@@ -156,7 +159,7 @@ def offset_out_of_range(s: Scene) -> None:
     s.wait(1)
     library = s.pick("librdkafka", "java", "franz-go")
     late, _ = s.start("consume", library, topics=[topic], group=group, reset="earliest")
-    s.blame_client("offset_out_of_range", late, also=[group, topic])
+    s.blame_started("offset_out_of_range", late, also=[group, topic])
     s.wait(13, 15)
     s.stop(filler)
 
@@ -172,7 +175,7 @@ def poison_record(s: Scene) -> None:
     broken, _ = s.start(
         "consume", "librdkafka", topics=[topic], group=group, poison_after=s.random.randint(10, 25), rest_ms=5
     )
-    s.blame_client("poison_record", broken, also=[group, topic])
+    s.blame_started("poison_record", broken, also=[group, topic])
     s.wait(17, 19)
 
 
@@ -189,7 +192,7 @@ def invalid_timestamp(s: Scene) -> None:
         per_second=4,
         timestamp_offset_ms=3 * 86_400_000,
     )
-    s.blame_client("invalid_timestamp", ahead)
+    s.blame_started("invalid_timestamp", ahead)
     s.wait(15, 17)
 
 
@@ -202,7 +205,7 @@ def metadata_storm(s: Scene) -> None:
     s.opening()
     s.wait(10, 12)
     asking, _ = s.start("list", s.pick("librdkafka", "franz-go", "sarama"), per_second=90)
-    s.blame_client("metadata_storm", asking)
+    s.blame_started("metadata_storm", asking)
     s.wait(13, 15)
 
 
@@ -213,7 +216,7 @@ def connection_storm(s: Scene) -> None:
     s.opening()
     s.wait(10, 12)
     opening, _ = s.start("connect", s.pick("librdkafka", "franz-go", "sarama"), topics=topics, per_second=12)
-    s.blame_client("connection_storm", opening)
+    s.blame_started("connection_storm", opening)
     s.wait(13, 15)
 
 
@@ -221,7 +224,7 @@ def connection_storm(s: Scene) -> None:
 def retry_storm(s: Scene) -> None:
     """A topic cannot take writes of acks=all, and a client tries again every few milliseconds."""
     s.background(producers=2, consumers=1)
-    topic = s.topic(3, replicas=2, min_insync_replicas=1)
+    topic = s.topic(3, replicas=2, min_insync_replicas=2)
     storming, _ = s.start(
         "produce",
         "librdkafka",
@@ -231,8 +234,11 @@ def retry_storm(s: Scene) -> None:
     )
     s.opening()
     s.wait(10, 12)
-    s.brokers.configure("topic", topic, min_insync_replicas=3)
-    s.blame_client("retry_storm", storming, also=[topic], accepted=["too_few_in_sync_replicas"])
+    broker = s.broker()  # each is a replica of two of the three partitions
+    onset, accepted = time.time_ns(), ["too_few_in_sync_replicas", "broker_stopped"]
+    broker.stop()
+    names = [topic, broker.address, f"broker {broker.number}"]
+    s.blame_client("retry_storm", storming, onset, also=names, accepted=accepted)
     s.wait(13, 15)
 
 
@@ -252,7 +258,7 @@ def tiny_batches(s: Scene) -> None:
         acks="1",
         extra={"batch.num.messages": 1},
     )
-    s.blame_client("tiny_batches", tiny)
+    s.blame_started("tiny_batches", tiny)
     s.wait(14, 16)
 
 
@@ -300,6 +306,8 @@ def deployment(s: Scene) -> None:
     s.wait(11, 13)
     bad = good | {"linger_ms": 0, "burst": 1, "per_second": 90} | new
     s.blame("deployment", {"kind": "client", "name": service, "from": old, "to": new}, [service, *names])
+    software = (new.get("version", releases[1].version), new.get("name", "apache-kafka-java"))
+    s.shown_by = Mark((service, *software))
     for number, client in enumerate(running):
         s.stop(client)
         s.start("produce", library, hosts[number], releases[1], client_id=names[number], **bad)
@@ -323,7 +331,7 @@ def unsupported_version(s: Scene) -> None:
             per_second=5,
             extra={"api.version.request": False, "broker.version.fallback": "0.9.0"},
         )
-    s.blame_client("unsupported_version", old, also=[s.clients[-1][0].client_id])
+    s.blame_started("unsupported_version", old, also=[s.clients[-1][0].client_id])
     s.wait(14, 16)
 
 
@@ -346,7 +354,7 @@ def tls_failure(s: Scene) -> None:
     host = "c5" if s.on_hosts else "local"
     library = s.pick("librdkafka", "franz-go", "java", "kafkajs", "aiokafka", "sarama")
     failing, _ = s.start("produce", library, host, topics=topics, bootstrap=tls, tls=True, per_second=5)
-    s.blame_client("tls_failure", failing, also=[s.place.address(host)])
+    s.blame_started("tls_failure", failing, also=[s.place.address(host)], opened_to=s.place.ports("TLS"))
     s.wait(15, 17)
 
 
@@ -365,5 +373,5 @@ def plaintext_to_tls(s: Scene) -> None:
         bootstrap=s.brokers.bootstrap("TLS"),
         per_second=5,
     )
-    s.blame_client("tls_failure", plain, also=[s.place.address(host)])
+    s.blame_started("tls_failure", plain, also=[s.place.address(host)], opened_to=s.place.ports("TLS"))
     s.wait(14, 16)

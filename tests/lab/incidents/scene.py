@@ -10,7 +10,8 @@ The truth is a JSON text beside the capture. Times are nanoseconds since the epo
     healthy             whether nothing is wrong
     subject             {kind, name, …}: who it is about, in the words that a report could use
     names               words of which one must stand in the first line for the culprit to be named
-    onset_ns, end_ns    when it began and ended (null: it lasts to the end)
+    onset_ns, end_ns    when it began and ended (null: it lasts to the end); a client that was started for it
+                        begins with its first packet
     seen_later_s        how much later it can be seen first, where others notice only then
     twin_of             the scenario that looks alike and is not it
     place               hosts (addresses of their own, recorded at `at`) or loopback
@@ -32,6 +33,7 @@ from typing import Any
 from tests.lab.incidents import network as networks
 from tests.lab.incidents import work as works
 from tests.lab.incidents.brokers import Broker, Brokers
+from tests.lab.incidents.first_packet import Mark, first_packet_ns
 from tests.lab.incidents.network import Hosts, Way
 from tests.lab.incidents.work import Work
 from tests.lab.maven import Release
@@ -96,6 +98,7 @@ class Scene:
     record_at: str = ""  # a host beside which to record; none: at the switch
     with_controllers: bool = False
     way: Way | None = None
+    shown_by: Mark | None = None  # the packet that dates the incident; none: the moment that was noted
     _recorder: Any = None
 
     def __post_init__(self) -> None:
@@ -254,6 +257,14 @@ class Scene:
         subject = {"kind": "client", "name": work.client_id, "group": work.group, "library": work.library}
         self.blame(cause, subject, [work.client_id, *more.pop("also", [])], onset, **more)
 
+    def blame_started(self, cause: str, work: Work, onset: int | None = None, **more: Any) -> None:
+        """Note that a client does harm from its first request on, which names it, or from its first SYN to
+        the ports `opened_to` where nothing can be read."""
+        opened_to, texts = more.pop("opened_to", ()), more.pop("texts", (work.client_id,))
+        self.blame_client(cause, work, onset, **more)
+        host = next(c["host"] for c in self.truth["clients"] if c["client_id"] == work.client_id)
+        self.shown_by = Mark((), host, opened_to) if opened_to else Mark(texts)
+
     def log_of(self, work: Work) -> list[str]:
         """Return what a client has printed until now."""
         return [
@@ -270,6 +281,9 @@ class Scene:
         if self.truth.pop("begins_with_loss", False):
             assert self.way is not None
             self.truth["onset_ns"] = self.way.counted["first_lost_ns"]
+        if self.shown_by is not None:
+            raw, noted = self.capture.with_suffix(".recording"), self.truth["onset_ns"]
+            self.truth["onset_ns"] = first_packet_ns(raw, self.shown_by, noted) or noted
         base = {
             "scenario": self.name,
             "seed": self.seed,

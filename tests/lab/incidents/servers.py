@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
 
 
@@ -174,6 +175,7 @@ def connection_limit(s: Scene) -> None:
     s.wait(0.5)
     address = s.place.address(host)
     s.blame("connection_limit", {"kind": "client", "host": address, "name": f"host {address}"}, [address])
+    s.shown_by = Mark(opened_from=address)
     for library in s.random.sample(
         ("librdkafka", "java", "franz-go", "sarama", "kafka-python", "aiokafka"), 4
     ):
