@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from kdissect.cache_directory import check_private
 from kdissect.jit import kernel_cache
-from kdissect.jit.kernel_cache import forget_damaged_files
+from kdissect.jit.kernel_cache import forget_damaged_files, ignore_location
 
 
 def _compiler(**options: Any) -> Callable[[Any], Any]:
@@ -26,6 +26,7 @@ def _compiler(**options: Any) -> Callable[[Any], Any]:
     from numba.core import caching
 
     forget_damaged_files(caching)
+    ignore_location(caching)
     compiler: Callable[[Any], Any] = numba.njit(nogil=True, error_model="numpy", **options)
     return compiler
 

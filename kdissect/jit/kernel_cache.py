@@ -5,10 +5,11 @@ for a small capture. So the first runs on small captures do not compile; they st
 priority that compiles all kernels afterwards (`spark.startup.warmup`). The first run on a large capture waits
 for such a process, so that no process that lives on holds the memory of the compiler.
 
-The name of the directory is derived from everything that compiled code depends on: the sources of the package
-and their location, the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the
-file of the outermost function. The name also keeps versions and users apart. Losing the cache costs only
-time.
+The name of the directory is derived from everything that compiled code depends on: the sources of the package,
+the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the file of the outermost
+function, and knows it by its location. Here the location does not count: a second environment, an upgrade that
+touches no kernel, and an archive that a cluster unpacks in another directory for each job find the kernels that
+are there. Losing the cache costs only time.
 """
 
 import fcntl
@@ -37,23 +38,16 @@ COMPRESSION = 6  # estimated growth of captures when they are decompressed
 
 @cache
 def kernel_home() -> Path:
-    """Return the directory of this installation's compiled kernels, which need not exist."""
+    """Return the directory of the compiled kernels of these sources, which need not exist."""
     from kdissect.limits import LIMITS_VARIABLE  # the import raises LimitsError if the variable is wrong
 
     digest = hashlib.sha256()
-    built_for = (
-        sys.version,
-        version("numpy"),
-        version("numba"),
-        str(PACKAGE),
-        os.environ.get(LIMITS_VARIABLE, ""),
-    )
-    for name in built_for:
+    for name in (sys.version, version("numpy"), version("numba"), os.environ.get(LIMITS_VARIABLE, "")):
         digest.update(name.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
         text = source.read_bytes()
         if b"@jit" in text or b"@row_type" in text:
-            digest.update(b"%d" % source.stat().st_mtime_ns)  # Numba compiles anew when that changes
+            digest.update(source.relative_to(PACKAGE).as_posix().encode())
             digest.update(text)
     return cache_home() / f"kernels-{digest.hexdigest()[:16]}"
 
@@ -196,3 +190,31 @@ def forget_damaged_files(caching: Any) -> None:
 
     load_or_forget.mends = True  # type: ignore[attr-defined]
     files.load = load_or_forget
+
+
+def ignore_location(caching: Any) -> None:
+    """Make Numba's module `caching` know the kernels of the package by their place inside of it.
+
+    The name of the cache's directory stands for their sources, so their times need not agree either. Functions
+    elsewhere are kept as Numba does it.
+    """
+    older = hasattr(caching, "_UserProvidedCacheLocator")  # the name has an underscore in older versions
+    provided: Any = caching._UserProvidedCacheLocator if older else caching.UserProvidedCacheLocator  # noqa: SLF001
+
+    class PackageLocator(provided):  # type: ignore[misc] # of a class that has no types
+        """Return where the compiled code of a kernel of the package is kept."""
+
+        @classmethod
+        def from_function(cls, function: Any, file: str) -> Any:
+            inside = Path(file).is_relative_to(PACKAGE)
+            return super().from_function(function, file) if inside else None
+
+        @classmethod
+        def get_suitable_cache_subpath(cls, file: str) -> str:
+            return ".".join(Path(file).relative_to(PACKAGE.parent).parent.parts)
+
+        def get_source_stamp(self) -> str:
+            return kernel_home().name
+
+    # Before Numba's own: the first that knows a function keeps it.
+    caching.CacheImpl._locator_classes.insert(0, PackageLocator)  # noqa: SLF001

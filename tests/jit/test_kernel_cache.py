@@ -1,6 +1,8 @@
 """Small captures do not wait for a compiler, and what is compiled for later runs is compiled once."""
 
 import fcntl
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +130,31 @@ def test_a_cache_that_cannot_be_written_is_done_without(
         assert not kernel_cache.is_complete()
     finally:
         kernel_cache.kernel_home.cache_clear()
+
+
+COPIED = """
+import numpy
+from kdissect.jit import kernel_cache
+from kdissect.tables.log_ends import move_ends
+
+move_ends(numpy.full((2, 3), -1), numpy.full((4, 3), -1))
+print(kernel_cache.kernel_home().name, sum(move_ends.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.slow
+def test_another_installation_of_the_same_sources_finds_the_kernels(
+    tmp_path: Path, fresh: dict[str, str]
+) -> None:
+    def run(place: str) -> list[str]:
+        shutil.copytree(kernel_cache.PACKAGE, tmp_path / place / "kdissect")
+        for source in (tmp_path / place).rglob("*.py"):
+            os.utime(source)
+        environment = fresh | {kernel_cache.SWITCH: "1", "PYTHONPATH": str(tmp_path / place)}
+        program = [sys.executable, "-P", "-c", COPIED]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    (name, before), (same, after) = run("here"), run("there")
+    assert name == same
+    assert (before, after) == ("0", "1")
