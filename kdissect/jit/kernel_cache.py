@@ -5,11 +5,11 @@ for a small capture. So the first runs on small captures do not compile; they st
 priority that compiles all kernels afterwards (`spark.startup.warmup`). The first run on a large capture waits
 for such a process, so that no process that lives on holds the memory of the compiler.
 
-The name of the directory is derived from everything that compiled code depends on: the sources of the package,
-the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the file of the outermost
-function, and knows it by its location. Here the location does not count: a second environment, an upgrade that
-touches no kernel, and an archive that a cluster unpacks in another directory for each job find the kernels that
-are there. Losing the cache costs only time.
+The name of the directory is derived from everything that compiled code depends on: the sources of the
+package, the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the file of
+the outermost function, and knows it by its location. Here the location does not count: a second
+environment, an upgrade that touches no kernel, and an archive that a cluster unpacks in another directory
+for each job find the kernels that are there. Losing the cache costs only time.
 """
 
 import fcntl
@@ -195,11 +195,11 @@ def forget_damaged_files(caching: Any) -> None:
 def ignore_location(caching: Any) -> None:
     """Make Numba's module `caching` know the kernels of the package by their place inside of it.
 
-    The name of the cache's directory stands for their sources, so their times need not agree either. Functions
-    elsewhere are kept as Numba does it.
+    The name of the cache's directory stands for their sources, so their times need not agree either. Numba
+    keeps functions of other packages as ever.
     """
-    older = hasattr(caching, "_UserProvidedCacheLocator")  # the name has an underscore in older versions
-    provided: Any = caching._UserProvidedCacheLocator if older else caching.UserProvidedCacheLocator  # noqa: SLF001
+    underscore = "_" if hasattr(caching, "_UserProvidedCacheLocator") else ""  # in older versions of Numba
+    provided: Any = getattr(caching, f"{underscore}UserProvidedCacheLocator")
 
     class PackageLocator(provided):  # type: ignore[misc] # of a class that has no types
         """Return where the compiled code of a kernel of the package is kept."""
