@@ -159,13 +159,21 @@ def first_offset(data: Bytes) -> int | None:
 
 def following_offset(data: Bytes, start: int = 0, stop: int | None = None) -> int | None:
     """Return the offset behind the last whole batch of data[start:stop]; None if no batch is whole."""
+    return whole_end(data, start, stop)[0]
+
+
+def whole_end(data: Bytes, start: int = 0, stop: int | None = None) -> tuple[int | None, int]:
+    """Return the offset behind the last whole batch of data[start:stop], and the bytes of all whole batches.
+
+    None and 0 if no batch is whole.
+    """
     last: BatchFrame | None = None
     for frame in whole_batches(data, start, stop):
         last = frame
     if last is None:
-        return None
+        return None, 0
     delta = _INT32.unpack_from(data, last.start + LAST_OFFSET_DELTA_AT)[0] if last.magic == 2 else 0
-    return int(_OFFSET.unpack_from(data, last.start)[0] + delta) + 1
+    return int(_OFFSET.unpack_from(data, last.start)[0] + delta) + 1, last.stop - start
 
 
 def claimed_records(data: Bytes, first: int | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kdissect.protocol.error_codes import FETCH_SESSION_ERRORS, ErrorCode
-from kdissect.protocol.records.batches import following_offset
+from kdissect.protocol.records.batches import whole_end
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, CONTROL, Answer, Coroutine, Part, ask, spawn
 from kdissect.replay.handlers.fetch_encoding import (
@@ -45,9 +45,8 @@ from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.fetch_sessions import (
     FetchChanges,
     FetchedPartition,
-    PartitionsByNode,
+    FetchState,
     SessionTurn,
-    partitions_by_node,
 )
 
 FIRST_WITH_BATCHES = 4  # Fetch versions below it get message sets
@@ -102,14 +101,14 @@ def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestio
     if scope is None:
         raise SkipRequest(*UNTOLD)
     if question.sessionless:
-        read = list(_on_target(context, item, scope.partitions, scope.named))
-        for each in read:
-            each.fields["partition_max_bytes"] = most_bytes(context, item, each)
-        nodes, changes = partitions_by_node(read), FetchChanges()
+        state = FetchState()
+        state.replace(scope, context.cluster.turn, _on_target(context, item, scope.partitions, scope.named))
+        changes = FetchChanges()
     else:
-        nodes, changes = _read_on(context, item, scope)
+        changes = _read_on(context, item, scope)
         state = context.fetches.state(item.request.connection)
-        state.limit({each.captured: most_bytes(context, item, each) for each in state.partitions()}, changes)
+    state.limit({each.captured: most_bytes(context, item, each) for each in state.partitions()}, changes)
+    nodes = state.nodes
     if not nodes:
         if scope.partitions:
             nameless = all(topic.startswith("?") for topic, _ in scope.partitions)
@@ -132,10 +131,8 @@ def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestio
 NOTHING: dict[TopicPartition, Tree] = {}
 
 
-def _read_on(
-    context: ReplayContext, item: ReplayItem, scope: FetchScope
-) -> tuple[PartitionsByNode, FetchChanges]:
-    """Return what a connection reads by now, and what of it changed."""
+def _read_on(context: ReplayContext, item: ReplayItem, scope: FetchScope) -> FetchChanges:
+    """Return what changed of what a connection reads."""
     state = context.fetches.state(item.request.connection)
     turn = context.cluster.turn
     if state.is_of(scope, turn):
@@ -143,11 +140,11 @@ def _read_on(
             each.captured: each
             for each in (_on_target(context, item, scope.named, scope.named) if scope.named else ())
         }
-        return state.nodes, state.update(named, scope.forgotten, context.positions)
+        return state.update(named, scope.forgotten, context.positions)
     changes = state.replace(scope, turn, _on_target(context, item, scope.partitions, scope.named))
     for node in changes.gone.keys() - state.nodes.keys():  # it is asked no more, so its session ends
         context.fetches.drop(item.request.connection, node)
-    return state.nodes, changes
+    return changes
 
 
 def _on_target(
@@ -231,7 +228,9 @@ def _learn_partitions(context: ReplayContext, item: ReplayItem, partitions: Iter
             positions.set_bounds(partition, each.log_start, each.high_watermark)
             if each.following is not None:
                 positions.add_fetched(client, partition, each.following)
-                context.fetches.position(item.request.connection, partition).target = each.following
+                position = context.fetches.position(item.request.connection, partition)
+                position.target = each.following
+                position.missed -= each.size
 
 
 def _forget_position(context: ReplayContext, item: ReplayItem, target: str | bytes, number: int) -> None:
@@ -272,8 +271,7 @@ def _learn_decoded(context: ReplayContext, item: ReplayItem, answer: Answer) -> 
             if not each["error_code"]:
                 records = each["records"] or b""
                 number, end = each["partition_index"], each["high_watermark"]
-                following = following_offset(records)
                 start = each.get("log_start_offset", -1)
-                partitions.append(FetchedRecords(target, number, end, start, following))
+                partitions.append(FetchedRecords(target, number, end, start, *whole_end(records)))
     _learn_partitions(context, item, partitions)
     return [context.discovery.learn_bounds()] if out_of_range else []

@@ -13,6 +13,10 @@ before it is sent (`missing_before_fetch`), and how long and for how many bytes 
   come the markers behind transactions, which would else end its next long poll at once.
 - A client that has read already what its answer had waits no longer than the captured broker took. At `asap`
   such a fetch, and one whose captured answer was empty, hardly wait at all.
+- A leader hands out one batch even to a fetch that wants no byte. So a fetch leaves out a partition in which
+  the client is ahead of the capture, and at `asap` each one of which its answer had nothing that the client
+  does not have yet. Else a client reads on, fetch by fetch, while writers are ahead of it. If its partition
+  then goes to another member of the group, that one reads the same again.
 - One captured broker responded when the first partition had something. Several leaders may respond here, and
   one with nothing would delay those who have something: it waits no longer than the captured broker took.
 """
@@ -66,7 +70,12 @@ def patience_by_node(
         sent = nodes.get(node, {}).get((topic, number))
         position = context.fetches.position(item.request.connection, partition)
         if sent is not None:
-            wanted[node] += _wanted_bytes(context, partition, read, position, sent["fetch_offset"])
+            offset, exact = (
+                sent["fetch_offset"],
+                context.positions.partition(partition).written(position.captured),
+            )
+            wanted[node] += _wanted_bytes(context, partition, read, position, offset)
+            position.missed = read.size + (position.missed if exact is not None and offset < exact else 0)
         position.captured = read.following
     exact = not context.fetches.state(item.request.connection).sizes_differ
     return {
@@ -81,21 +90,30 @@ def patience_by_node(
 def most_bytes(context: ReplayContext, item: ReplayItem, partition: FetchedPartition) -> int:
     """Return how many bytes of a partition a fetch takes, so that it does not read ahead of its capture.
 
-    A leader hands out one batch all the same, if it has nothing else. A client that is behind takes what it
-    asked for.
+    0: the partition is left out. A leader hands out one batch to all others, however few bytes they take. A
+    client that is behind takes what it has missed as well.
     """
-    offsets, offset = partition.offsets, partition.fields["fetch_offset"]
-    exact = offsets.written(partition.position.captured)
-    if exact is None or offset < exact or context.fetches.state(item.request.connection).sizes_differ:
+    offsets, offset, position = partition.offsets, partition.fields["fetch_offset"], partition.position
+    exact = offsets.written(position.captured)
+    if exact is None:
         return partition.most_bytes
     read = context.loaded.reads.reads(item.request.index).get(partition.captured)
-    if read is None:
-        return 1
-    end = offsets.written(read.following)
-    done = context.order.missing_write(partition.captured, read.following) is None
-    if done and end is not None and offset >= end:
-        return 1
-    return min(read.size, partition.most_bytes)
+    behind = offset < exact
+    if not behind and (read is None or _has_read(context, partition.captured, read, offset)):
+        return 0 if offset > exact or context.settings.pace is Pace.ASAP else 1
+    size = (position.missed if behind else 0) + (read.size if read else 0)
+    if context.fetches.state(item.request.connection).sizes_differ:
+        size *= 2
+    return min(max(size, 1), partition.most_bytes)
+
+
+def _has_read(context: ReplayContext, partition: TopicPartition, read: PartitionRead, offset: int) -> bool:
+    """Return whether a client at an offset of the target has what a captured answer had of a partition.
+
+    That counts for one whose records this run does not write, too.
+    """
+    end = context.positions.partition(partition).written(read.following)
+    return context.order.missing_write(partition, read.following) is None and (end is None or offset >= end)
 
 
 def _wanted_bytes(
@@ -109,11 +127,10 @@ def _wanted_bytes(
 
     0: the client has them already, or this run does not write them. 1: any.
     """
-    offsets = context.positions.partition(partition)
-    end = offsets.written(read.following)
-    if context.order.missing_write(partition, read.following) is None and (end is None or offset >= end):
+    if _has_read(context, partition, read, offset):
         return 0
-    return read.size if offsets.written(position.captured) == offset else 1
+    exact = context.positions.partition(partition).written(position.captured)
+    return read.size if exact == offset else 1
 
 
 def _wait_ms(
@@ -146,12 +163,16 @@ def shared_wait_ms(context: ReplayContext, item: ReplayItem, wait_ms: int) -> in
 
 
 def note_patience(context: ReplayContext, item: ReplayItem, answer: Answer) -> None:
-    """Note that a leader has records in other sizes, if it had some and waited for more in vain."""
-    part = answer.part
-    if part.body.get("min_bytes", 0) <= 1 or answer.sent_ns is None or answer.received_ns is None:
+    """Note that a leader has records in other sizes, if it had some and waited for more in vain.
+
+    An answer with as many bytes as were wanted is late for another reason.
+    """
+    part, wanted = answer.part, answer.part.body.get("min_bytes", 0)
+    if wanted <= 1 or answer.sent_ns is None or answer.received_ns is None:
         return
     waited_ms = (answer.received_ns - answer.sent_ns) / 1e6
-    if answer.frame and waited_ms >= WAITED_SHARE * part.wait_ms and len(answer.frame) > EMPTY_BYTES:
+    size = len(answer.frame or b"")
+    if waited_ms >= WAITED_SHARE * part.wait_ms and EMPTY_BYTES < size < wanted:
         context.fetches.state(item.request.connection).sizes_differ = True
 
 

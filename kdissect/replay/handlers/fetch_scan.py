@@ -15,7 +15,7 @@ from kdissect.protocol.codec.wire import (
     DecodeError,
     count_length,
 )
-from kdissect.protocol.records.batches import following_offset
+from kdissect.protocol.records.batches import whole_end
 from kdissect.protocol.schema.registry import APIS, response_header_version
 from kdissect.replay.rewrite.versions import TOPIC_IDS_IN_FETCH
 
@@ -33,6 +33,7 @@ class FetchedRecords(NamedTuple):
     high_watermark: int
     log_start: int
     following: int | None  # the offset behind the last whole batch
+    size: int  # bytes of whole batches
 
 
 class ScannedFetch(NamedTuple):
@@ -82,7 +83,7 @@ def _scan(frame: bytes, version: int) -> ScannedFetch | None:
             stop = at + max(size, 0)
             if stop > end:
                 return None
-            found.append(FetchedRecords(topic, number, high, start, following_offset(frame, at, stop)))
+            found.append(FetchedRecords(topic, number, high, start, *whole_end(frame, at, stop)))
             at = stop
             if flexible:
                 if frame[at]:

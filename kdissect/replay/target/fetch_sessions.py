@@ -69,6 +69,7 @@ class ReadPosition:
 
     captured: int = -1  # what it names next if it reads on
     target: int | None = None  # behind what the target has given to it; None: nothing yet
+    missed: int = 0  # bytes of records that captured answers had and the target has not given
 
 
 @dataclass(slots=True)
@@ -138,10 +139,9 @@ class FetchState:
         for captured in gone:
             left = partitions.pop(captured, None)
             if left is not None:
-                del self.nodes[left.leader][left.target]
-                if not self.nodes[left.leader]:
+                self._leave_out(left, changes)
+                if not any(each.leader == left.leader for each in partitions.values()):
                     del self.nodes[left.leader]
-                changes.gone.setdefault(left.leader, []).append(left.target)
         self._move_on(named, positions, changes)
         for captured, partition in named.items():
             known = partitions.get(captured)
@@ -151,10 +151,18 @@ class FetchState:
         return changes
 
     def limit(self, limits: Mapping[TopicPartition, int], changes: FetchChanges) -> None:
-        """Limit how many bytes of each captured partition are taken, and note what changed."""
+        """Limit how many bytes of each captured partition are taken, and note what changed.
+
+        A partition of which nothing is taken is left out.
+        """
         for captured, size in limits.items():
-            partition = self._partitions.get(captured)
-            if partition is not None and partition.fields["partition_max_bytes"] != size:
+            partition = self._partitions[captured]
+            if not size:
+                self._leave_out(partition, changes)
+            elif (
+                partition.fields["partition_max_bytes"] != size
+                or partition.target not in self.nodes[partition.leader]
+            ):
                 self._put(partition, partition.fields | {"partition_max_bytes": size}, changes)
 
     def _move_on(
@@ -172,6 +180,12 @@ class FetchState:
                 offset = positions.translate(captured, partition.captured_offset).offset
             if offset != partition.fields["fetch_offset"]:
                 self._put(partition, partition.fields | {"fetch_offset": offset}, changes)
+
+    def _leave_out(self, partition: FetchedPartition, changes: FetchChanges) -> None:
+        """Ask no more for a partition. Its node stays, and is asked for what else it has, or for nothing."""
+        changes.named.get(partition.leader, {}).pop(partition.target, None)
+        if self.nodes[partition.leader].pop(partition.target, None) is not None:
+            changes.gone.setdefault(partition.leader, []).append(partition.target)
 
     def _put(self, partition: FetchedPartition, fields: Tree, changes: FetchChanges) -> None:
         partition.fields = fields

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Pace
-from tests.helpers.paper_cluster import FETCH, PRODUCE, batch
+from tests.helpers.paper_cluster import FETCH, PRODUCE, batch, produce
 from tests.helpers.paper_fetches import VERSION, Sessions, fetch
-from tests.helpers.paper_target import Script, play, replay, settings, topology
+from tests.helpers.paper_target import PaperTarget, Script, Tree, play, replay, settings, topology
 
 WAIT_MS = 500
+WRITES = 20
 
 
 def captured(records: bytes) -> dict[str, object]:
@@ -59,3 +61,59 @@ def test_a_fetch_that_waits_for_a_write_is_accounted_for_when_the_run_is_cut_off
     done = replay(made, lambda *_: None, asked, target=target, delay_ns=slow_ns, interrupt_ns=10**9)
     assert {result.index for result in done.player.results} == {0, 1}
     assert len(done.player.results) == 2
+
+
+class PaperLog(PaperTarget):
+    """A partition on paper: takes batches of one record, and hands out one at least, as brokers do."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *_: {})
+        self.log: list[bytes] = []
+        self.read: list[int] = []  # offsets, as they were handed out
+
+    def answer(self, link: Connection, key: int, version: int, body: Tree) -> Tree | None:
+        if key == PRODUCE:
+            (topic,) = body["topic_data"]
+            taken = {"index": 0, "error_code": 0, "base_offset": len(self.log), "log_append_time_ms": -1}
+            self.log.append(topic["partition_data"][0]["records"])
+            return {"responses": [{"name": topic["name"], "partition_responses": [taken]}]}
+        if key != FETCH:
+            return super().answer(link, key, version, body)
+        return {"session_id": 0, "responses": [self._fetched(topic) for topic in body["topics"]]}
+
+    def _fetched(self, topic: Tree) -> Tree:
+        offset, most = (topic["partitions"][0][name] for name in ("fetch_offset", "partition_max_bytes"))
+        records = b""
+        for number, each in enumerate(self.log[offset:], offset):
+            if not records or len(records) + len(each) <= most:
+                records += number.to_bytes(8, "big") + each[8:]
+                self.read.append(number)
+        part = {"partition_index": 0, "error_code": 0, "high_watermark": len(self.log), "log_start_offset": 0}
+        return {"topic": topic["topic"], "partitions": [part | {"records": records}]}
+
+
+@pytest.mark.parametrize("later", [0, 5])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_client_does_not_read_on_while_writers_are_ahead_of_it(prepared: bool, later: int) -> None:
+    """The captured client reads one record, then finds nothing many times, then reads some of the others."""
+    made, record = Script(), batch()
+    at_ms = 0
+    for number in range(WRITES):
+        taken = {"index": 0, "error_code": 0, "base_offset": number, "log_append_time_ms": -1}
+        answer = {"responses": [{"name": "orders", "partition_responses": [taken]}]}
+        made.add(at_ms, PRODUCE, 8, produce(record), answer)
+        at_ms += 2
+        if not number:
+            made.add(at_ms, FETCH, VERSION, fetch(0, -1, {0: 0}), captured(record), connection=2)
+            for _ in range(WRITES):
+                at_ms += 2
+                made.add(at_ms, FETCH, VERSION, fetch(0, -1, {0: 1}), captured(b""), connection=2)
+            at_ms += 2
+    for number in range(1, 1 + later):
+        read = number.to_bytes(8, "big") + record[8:]
+        made.add(at_ms + number, FETCH, VERSION, fetch(0, -1, {0: number}), captured(read), connection=2)
+    paper = PaperLog()
+    asked, target = settings(pace=Pace.ASAP), topology({"t-orders": 1}, 1)
+    done = play(made.capture(), made.shelf, paper, target, asked, prepared=prepared)
+    assert done.buckets() == {"answered": 2 * WRITES + 1 + later}
+    assert paper.read == list(range(1 + later))

@@ -60,7 +60,7 @@ def test_a_glance_at_a_fetch_tells_what_the_codec_tells(version: int) -> None:
         return
     assert found is not None
     assert found.session == 77
-    partitions = [(3, 40, 11, 1), (4, 50, 11, None), (5, 60, 11, None)]
+    partitions = [(3, 40, 11, 1, 2 * len(records)), (4, 50, 11, None, 0), (5, 60, 11, None, 0)]
     assert [tuple(each[1:]) for each in found.partitions] == partitions * 2
     assert [each.topic for each in found.partitions] == [
         next(iter(topic.values())) for topic in names for _ in told
