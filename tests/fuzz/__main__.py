@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.fuzz.case import from_bytes
 from tests.fuzz.distil import distil
-from tests.fuzz.rounds import MODULES, Job, Length, play_rounds
+from tests.fuzz.rounds import MODULES, Job, Length, Setup, play_rounds
 from tests.fuzz.targets import STARTS_PROGRAMS, TARGETS
-from tests.fuzz.totals import add_turn, write_page
+from tests.fuzz.totals import REPORTS, add_turn, spent_by_job
 from tests.fuzz.worker import bound
 
 COMPILER = {"on": (True,), "off": (False,), "both": (True, False)}
@@ -38,7 +38,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", choices=MODULES, default="mutator")
     parser.add_argument("--python", default=sys.executable, help="of an environment that has atheris")
     parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
-    parser.add_argument("--no-report", action="store_true", help="leave reports/fuzz.md as it is")
+    parser.add_argument("--report", type=Path, default=REPORTS, help="folder of fuzz.json and fuzz.md")
+    parser.add_argument("--no-report", action="store_true", help="leave the report as it is")
     parser.add_argument("--replay", type=Path, metavar="CASE")
     parser.add_argument("--distil", type=Path, metavar="FOLDER")
     return parser.parse_args()
@@ -63,21 +64,33 @@ def main() -> int:
         sys.exit(
             "atheris is not installed here: `pip install atheris`, or --python of an environment that has it"
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return run(chosen)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Fuzz in turns and count each; return the exit code: 143 after SIGTERM, 130 after SIGINT."""
+    setup = Setup(chosen.out, chosen.python)
+    numbers: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        numbers.append(number)
+        setup.processes.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
     seed = int.from_bytes(os.urandom(4)) if chosen.seed is None else chosen.seed
     failures = 0
     length = Length(chosen.seconds, chosen.turn, chosen.jobs)
     jobs = jobs_of(chosen.target or list(TARGETS), chosen.engine, chosen.compiler)
-    for turn in play_rounds(jobs, length, chosen.out, seed, chosen.python):
+    for turn in play_rounds(jobs, length, setup, seed, spent_by_job(chosen.report)):
         failures += turn.failures
         name = f"{turn.job.target} {'compiled' if turn.job.compiled else 'uncompiled'}"
         done = turn.done
         print(f"{name:24} {done.executions:>10,} executions {done.processor_s:>7.1f} s", flush=True)
         if not chosen.no_report:
-            add_turn(turn)
-            write_page()
+            add_turn(turn, chosen.report)
     print(f"{failures} kinds of failures", flush=True)
-    return int(failures > 0)
+    return 128 + numbers[0] if numbers else int(failures > 0)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,28 @@
 """What was fuzzed in all runs: figures in `reports/fuzz.json`, and the page `reports/fuzz.md` made of them.
 
-A row is a target, an engine and the compiler on or off. Figures of a run are added to those of the runs
-before.
+A row is a target, an engine and the compiler on or off. The figures of a turn are added to those of all turns
+before, under a lock and by a new file in the place of the old one: runs that are interrupted, or go on at the
+same time, add up.
 """
 
+import fcntl
 import json
+import os
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.rounds import Turn
+from tests.fuzz.rounds import Job, Turn
+from tests.fuzz.subjects import SUBJECT_OF, SUBJECTS, WHAT_IT_READS
 
 ROOT = Path(__file__).parents[2]
-DATA, PAGE = ROOT / "reports" / "fuzz.json", ROOT / "reports" / "fuzz.md"
+REPORTS = ROOT / "reports"
+DATA, PAGE = "fuzz.json", "fuzz.md"
 FIGURES = ("turns", "executions", "processor_s", "new_coverage", "failures")
-WHAT_IT_READS = {
-    "capture": "whole capture files, to rows of tables; any splits",
-    "reader": "capture files: index and pass one; any splits",
-    "tcp": "TCP segments: reassembly, and all after it; any slabs",
-    "framing": "ordered streams: framing and pairing; any slabs",
-    "records": "record batches and message sets, both readers",
-    "compression": "compressed records, every codec",
-    "tls": "TLS records, handshakes and key logs",
-    "codec": "schema programs: the plain codec, there and back",
-    "columns": "schema programs: the columnar reader, against the plain codec",
-    "embedded": "schema programs: messages inside messages",
-    "filters": "schema programs: filters on messages",
-    "old": "messages of Kafka 0.7",
-    "command": "whole commands on capture files, twice, with different splits",
-}
-SUBJECTS = {
-    "capture": ("capture", "reader"),
-    "TCP": ("tcp",),
-    "framing": ("framing",),
-    "records": ("records", "compression"),
-    "TLS": ("tls",),
-    "schema programs": ("codec", "columns", "embedded", "filters", "old"),
-    "whole commands": ("command",),
-}
 PAGE_HEAD = """# Fuzzing, in figures
 
 `python -m tests.fuzz` writes this page and adds to its figures. [docs/fuzzing.md](../docs/fuzzing.md)
@@ -67,9 +50,25 @@ process, so one defect counts in each turn until it is mended.
 SPENT_S = 3600.0  # of processor time that each subject should have had
 
 
-def add_turn(turn: Turn, data: Path = DATA) -> None:
-    """Add a turn to the figures."""
-    kept = _read(data)
+def add_turn(turn: Turn, folder: Path = REPORTS) -> None:
+    """Add a turn to the figures in a folder, and write their page anew."""
+    with _locked(folder):
+        kept = _read(folder)
+        _add(turn, kept)
+        _replace(folder / DATA, json.dumps(kept, indent=1) + "\n")
+        _replace(folder / PAGE, "\n".join(_lines(kept)) + "\n")
+
+
+def spent_by_job(folder: Path = REPORTS) -> dict[Job, float]:
+    """Return the processor time of each job in all runs, in seconds."""
+    spent = {}
+    for name, row in _read(folder)["rows"].items():
+        target, engine, compiler = name.split()
+        spent[Job(target, engine, compiler == "on")] = float(row["processor_s"])
+    return spent
+
+
+def _add(turn: Turn, kept: dict[str, Any]) -> None:
     job = turn.job
     row = kept["rows"].setdefault(
         f"{job.target} {job.engine} {'on' if job.compiled else 'off'}", dict.fromkeys(FIGURES, 0)
@@ -83,17 +82,28 @@ def add_turn(turn: Turn, data: Path = DATA) -> None:
     kept.setdefault("since", kept["until"])
     if (commit := _commit()) not in kept["commits"]:
         kept["commits"].append(commit)
-    data.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
 
 
-def write_page(data: Path = DATA, page: Path = PAGE) -> None:
-    """Write the page of the figures."""
-    page.write_text("\n".join(_lines(_read(data))) + "\n", "utf-8")
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other runs from the figures: the lock is on their folder, since the files are replaced."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _read(data: Path) -> dict[str, Any]:
-    if data.exists():
-        kept: dict[str, Any] = json.loads(data.read_text("utf-8"))
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, "utf-8")
+    part.replace(path)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    if (folder / DATA).exists():
+        kept: dict[str, Any] = json.loads((folder / DATA).read_text("utf-8"))
         return kept
     return {"commits": [], "rows": {}}
 
@@ -134,7 +144,7 @@ def _subject_rows(rows: dict[str, dict[str, Any]]) -> list[str]:
     executions: defaultdict[str, int] = defaultdict(int)
     for name, row in rows.items():
         target, _engine, compiler = name.split()
-        subject = next(subject for subject, targets in SUBJECTS.items() if target in targets)
+        subject = SUBJECT_OF[target]
         spent[subject, compiler] += row["processor_s"]
         executions[subject] += row["executions"]
     lines = []

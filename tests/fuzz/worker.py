@@ -2,11 +2,12 @@
 
     python -m tests.fuzz.worker NAME SECONDS SEED DIR PROGRESS
 
-SECONDS are of processor time. The environment decides whether kernels are compiled (`KDISSECT_JIT`). A case
+SECONDS are of processor time. It also ends when the process that started it is gone. The environment decides whether kernels are compiled (`KDISSECT_JIT`). A case
 that fails in a new way is kept in DIR. The exit code is the number of kinds of failures, at most 100.
 """
 
 import hashlib
+import os
 import resource
 import signal
 import sys
@@ -90,8 +91,8 @@ def fuzz(name: str, seconds: float, seed: int, out: Path, progress: Progress) ->
     rng, cases = Random(seed), corpus_of(name)
     TARGETS[name](cases[0])  # without a limit: it may be the one for which kernels are compiled
     findings = Findings(name, out)
-    began_s = spent_s()
-    while (done_s := spent_s() - began_s) < seconds:
+    began_s, parent = spent_s(), os.getppid()
+    while (done_s := spent_s() - began_s) < seconds and os.getppid() == parent:
         case = rng.choice(cases)
         case = case._replace(data=damaged(rng, case.data, rng.choice(cases).data))
         progress.begin(to_bytes(case))
