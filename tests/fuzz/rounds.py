@@ -1,10 +1,10 @@
 """Processes that fuzz in turns, each with one target, one engine and the compiler on or off.
 
-In: which targets, for how long, and the processor time that each job had in earlier runs. Out: `Turn` by turn,
-what was done. The next turn belongs to the subject that has had the least processor time, and in it to the job
-that has had the least. A process that ends by a signal, or is not done long after its turn, leaves the case that
-it was reading: that case is kept as a failure. `Processes.stop` ends a run early; its turns count as far as they
-came.
+In: which targets, for how long, and the processor time that each job had in earlier runs. Out: `Turn` by
+turn, what was done. The next turn belongs to the subject that has had the least processor time, and in it to
+the job that has had the least. A process that ends by a signal, or is not done long after its turn, leaves
+the case that it was reading: that case is kept as a failure. `Processes.stop` ends a run early; its turns
+count as far as they came.
 """
 
 import os

@@ -2,8 +2,9 @@
 
     python -m tests.fuzz.worker NAME SECONDS SEED DIR PROGRESS
 
-SECONDS are of processor time. It also ends when the process that started it is gone. The environment decides whether kernels are compiled (`KDISSECT_JIT`). A case
-that fails in a new way is kept in DIR. The exit code is the number of kinds of failures, at most 100.
+SECONDS are of processor time. The process also ends when the one that started it is gone. The environment
+decides whether kernels are compiled (`KDISSECT_JIT`). A case that fails in a new way is kept in DIR. The exit
+code is the number of kinds of failures, at most 100.
 """
 
 import hashlib
