@@ -1,8 +1,9 @@
 """What is checked before the first byte of a capture is read: the target, the login, room for the output.
 
-Each address of `--target` is asked for its versions, logged in to, and asked for the brokers of its cluster.
-Nobody knows the captured brokers yet, so nothing else is sent. A listener that accepts connections and is
-silent is named within `PATIENCE_S`.
+Each address of `--target` is asked for its versions, and for the brokers of its cluster if that needs no login.
+Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach one of
+them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A listener that accepts
+connections and is silent is named within `PATIENCE_S`.
 """
 
 import dataclasses
@@ -36,14 +37,18 @@ def check_target(settings: ReplaySettings) -> None:
     """Ask each address of the target. Raise AbortRun or HandshakeFailed, which name the address."""
     patience_s = min(settings.answer_deadline_s, PATIENCE_S)
     for address in settings.target:
-        alone = dataclasses.replace(settings, target=(address,), answer_deadline_s=patience_s)
+        alone = dataclasses.replace(
+            settings, target=(address,), answer_deadline_s=patience_s, credentials=None
+        )
         cluster = TargetCluster(Admission(alone, CapturedCluster(), is_own=is_own))
-        run_standalone(alone, cluster, _ask(alone, cluster))
+        run_standalone(alone, cluster, _ask(alone, cluster, settings.credentials is not None))
 
 
-def _ask(settings: ReplaySettings, cluster: TargetCluster) -> Coroutine[None]:
+def _ask(settings: ReplaySettings, cluster: TargetCluster, needs_login: bool) -> Coroutine[None]:
     where = format_address(*settings.target[0])
     yield from ask_one(Part(ApiKey.API_VERSIONS, 0, {}))  # the handshake before it learns the versions
+    if needs_login:  # nothing else is answered before it
+        return
     version = chosen_version(ApiKey.METADATA, USUAL_METADATA, cluster.versions.get(ApiKey.METADATA)) or 1
     body: Tree = {"topics": []}
     if version >= LEAST_METADATA:

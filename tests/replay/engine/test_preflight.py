@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import pytest
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
 from kdissect.errors import OutputError, UsageError, UserError
+from kdissect.protocol.codec.messages import encode_response
 from kdissect.replay.engine.preflight import check_output, check_target
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.safety import AbortRun
-from kdissect.replay.settings import ReplaySettings
+from kdissect.replay.settings import Credentials, ReplaySettings
 from tests.helpers.conversations import CAPTURES
 from tests.lab.mock import MockCluster
 
 SECRETS_BLOCK = 10
+UNSUPPORTED = 35
 
 
 class Usage(NamedTuple):
@@ -53,6 +57,44 @@ def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> 
         check_target(ReplaySettings(where))
         with pytest.raises(AbortRun, match="not another"):
             check_target(ReplaySettings(where, known_target="another"))
+
+
+class ListeningBroker:
+    """Answers requests for versions, and keeps the API keys of all requests."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._server.getsockname()
+        self.keys: list[int] = []
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            client, _ = self._server.accept()
+            stream = client.makefile("rwb")
+            while size := stream.read(4):
+                request = stream.read(int.from_bytes(size, "big"))
+                key, version = struct.unpack_from(">hh", request)
+                self.keys.append(key)
+                versions = [{"api_key": each, "min_version": 0, "max_version": 0} for each in (3, 17, 18, 36)]
+                body = {"error_code": 0 if not version else UNSUPPORTED, "api_keys": versions}
+                header = {"correlation_id": int.from_bytes(request[4:8], "big")}
+                response = encode_response(18, 0, header, body)
+                stream.write(len(response).to_bytes(4, "big") + response)
+                stream.flush()
+
+
+def test_no_login_is_tried_while_the_captured_brokers_are_unknown() -> None:
+    with ListeningBroker() as broker:
+        login = Credentials("PLAIN", "player", "correct horse")
+        check_target(ReplaySettings((broker.address,), credentials=login, plaintext_credentials=True))
+    assert set(broker.keys) == {18}
 
 
 def test_the_directory_of_a_run_is_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
