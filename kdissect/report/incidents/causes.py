@@ -42,6 +42,7 @@ FOLLOWS_A_LOST_SERVER = (
             "commit_failed",
             "metadata_storm",
             "follower_silent",
+            "follower_slowed",
             "requests_open",
             "empty_fetch_loop",
         ),
@@ -67,7 +68,7 @@ FOLLOWS_A_LOST_SERVER = (
 FOLLOWS_A_SLOW_SERVER = (
     Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, SECOND),
     Link(("server_silent", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
-    Link(("slow_broker",), Relation.SERVER, EVER, EVER),
+    Link(("slow_broker", "follower_slowed"), Relation.SERVER, EVER, EVER),
     Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
 )
 
@@ -159,11 +160,12 @@ CAUSES = (
         name="broker_slow",
         layer=Layer.SERVER,
         severity=WARNING,
-        anchors=("latency_rose", "slow_broker"),
+        anchors=("latency_rose", "slow_broker", "follower_slowed"),
         judge=server_causes.broker_slow,
         links=FOLLOWS_A_SLOW_SERVER,
         needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more; or is "
-        "three times that of the other brokers nearly all the time",
+        "three times that of the other brokers nearly all the time; or it takes four times as long from a "
+        "response to its next replica fetch",
         against="another server rises to a higher level at the same moment, or all of them rise; its round "
         "trip rises too; it has more requests than before",
         means="The broker takes longer for the same requests: disks, processors, garbage collection, or a "

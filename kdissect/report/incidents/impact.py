@@ -21,18 +21,13 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     Signals that count the same thing may count the same requests: of them the largest counts. `exchanges` is
     the number of all exchanges of the capture.
     """
-    largest: dict[SignalCounts, int] = defaultdict(int)
-    by_kind: dict[str, int] = defaultdict(int)
     clients: set[str] = set()
     wait_ns: dict[str, int] = defaultdict(int)
+    signals = tuple(signals)
     for signal in signals:
-        by_kind[signal.kind] += signal.requests
         wait_ns[signal.kind] += signal.wait_ns
         clients.update(name for name in signal.clients if not REPLICA.match(name))
-    for name, requests in by_kind.items():
-        counts = kinds[name].counts
-        largest[counts] = max(largest[counts], requests)
-    requests = sum(largest.values())
+    requests = sum(_requests(signals, kinds).values())
     return Impact(
         clients=tuple(sorted(clients)),
         requests=requests,
@@ -41,9 +36,28 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     )
 
 
-def weight(impact: Impact, confidence: float) -> float:
-    """Return the rank: seconds of waiting, failed requests and clients, times confidence."""
-    return confidence * (impact.wait_ns / SECOND + impact.requests + CLIENT_WEIGHT * len(impact.clients))
+def _requests(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> dict[SignalCounts, int]:
+    """Return the requests of signals by what they are: for each, those of the kind that has the most."""
+    by_kind: dict[str, int] = defaultdict(int)
+    for signal in signals:
+        by_kind[signal.kind] += signal.requests
+    largest: dict[SignalCounts, int] = defaultdict(int)
+    for name, requests in by_kind.items():
+        counts = kinds[name].counts
+        largest[counts] = max(largest[counts], requests)
+    return largest
+
+
+def weigh(
+    signals: Sequence[Signal], kinds: Mapping[str, SignalKind], impact: Impact, confidence: float
+) -> float:
+    """Return the rank: seconds of waiting, failed requests and clients, times confidence.
+
+    A request that waited and was answered has not failed: its seconds count, and not the request.
+    """
+    of = _requests(signals, kinds)
+    failed = sum(requests for counts, requests in of.items() if counts is not SignalCounts.WAITS)
+    return confidence * (impact.wait_ns / SECOND + failed + CLIENT_WEIGHT * len(impact.clients))
 
 
 def word_consequences(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
 from kdissect.report.incidents.causes import CAUSES
-from kdissect.report.incidents.impact import measure_impact, weight, word_consequences
+from kdissect.report.incidents.impact import measure_impact, weigh, word_consequences
 from kdissect.report.model.findings import Finding
 from kdissect.report.model.incidents import Impact, Incident, Signal
 from kdissect.report.signals.sources import KINDS
@@ -21,13 +21,14 @@ MAX_EVIDENCE = 20
 
 
 class Candidate(NamedTuple):
-    """A diagnosis of a cause, indexes of its own signals and of those that it explains, and its impact."""
+    """A diagnosis of a cause, indexes of its own signals and of those that it explains, impact and rank."""
 
     cause: Cause
     diagnosis: Diagnosis
     own: tuple[int, ...]
     explained: tuple[int, ...]
     impact: Impact
+    weight: float
 
 
 def find_incidents(
@@ -48,7 +49,7 @@ def find_incidents(
         if (diagnosis := cause.judge(Case(anchor, signals, span_ns))) is not None
     ]
     accepted = _accepted(candidates)
-    accepted.sort(key=lambda one: (-weight(one.impact, one.diagnosis.confidence), one.diagnosis.begin_ns))
+    accepted.sort(key=lambda one: (-one.weight, one.diagnosis.begin_ns))
     accepted = accepted[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
@@ -70,8 +71,11 @@ def _candidate(
         if id(signal) not in core
         and any(explains(diagnosis, link, signal, span_ns[1]) for link in cause.links)
     )
-    impact = measure_impact([signals[at] for at in (*own, *explained)], KINDS, exchanges)
-    return Candidate(cause, diagnosis, own, explained, impact)
+    joined = [signals[at] for at in (*own, *explained)]
+    impact = measure_impact(joined, KINDS, exchanges)
+    return Candidate(
+        cause, diagnosis, own, explained, impact, weigh(joined, KINDS, impact, diagnosis.confidence)
+    )
 
 
 def _accepted(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -80,7 +84,7 @@ def _accepted(candidates: Sequence[Candidate]) -> list[Candidate]:
         candidates,
         key=lambda one: (
             one.cause.layer,
-            -weight(one.impact, one.diagnosis.confidence),
+            -one.weight,
             one.diagnosis.begin_ns,
             one.cause.name,
         ),

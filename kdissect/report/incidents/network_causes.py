@@ -191,6 +191,7 @@ WAITED = (
     "idle_connection_dropped",
     "window_closed",
     "follower_silent",
+    "follower_slowed",
     "requests_open",
 )
 """What clients and servers show when packets do not arrive."""

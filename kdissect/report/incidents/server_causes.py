@@ -44,6 +44,12 @@ BY_SERVER = 0.6
 ALIKE = 2.0
 """Servers whose levels are within this ratio are slow alike: which of them is the cause cannot be told."""
 
+ALONE_MORE_NS, ALONE_TIMES_1000, RIVALS_STEADY_1000 = 5_000_000, 8_000, 1_300
+"""The least rise of a server that becomes so many times slower, while the others are steady."""
+
+LEAST_REACTION_NS = 1_000_000
+"""Followers that react faster than this count as this fast."""
+
 RIVALS_ROSE_1000 = 2_000
 OWN_MORE_NS = 10_000_000
 LOAD_RATIO = 1.7
@@ -229,7 +235,36 @@ def broker_slow(case: Case) -> Diagnosis | None:
     """Latency of a server rose for its clients, more than elsewhere; or it was always slow."""
     if case.anchor.kind == "slow_broker":
         return _always_slow(case.anchor)
+    if case.anchor.kind == "follower_slowed":
+        return _slow_follower(case)
     return None if _overloaded(case.anchor) else _slow(case, "became slow", "")
+
+
+def _slow_follower(case: Case) -> Diagnosis | None:
+    """A broker takes longer to its next replica fetch, and the others do not."""
+    slowed = case.anchor
+    if case.near(("follower_silent", "path_silent"), Relation.SERVER, SAME_MOMENT_NS, SECOND):
+        return None
+    before, after = slowed.measures["before_ns"], slowed.measures["after_ns"]
+    rivals_before, rivals_after = slowed.measures["rival_before_ns"], slowed.measures["rival_after_ns"]
+    if (
+        not rivals_before
+        or rivals_after**2 * before >= rivals_before**2 * after
+        or ALIKE * rivals_after > after
+    ):
+        return None
+    name = capitalized(slowed.subject.name)
+    return Diagnosis(
+        slowed.subject,
+        slowed.begin_ns,
+        slowed.end_ns,
+        f"{name} became slow at {format_clock(slowed.begin_ns)}: as a follower it takes "
+        f"{format_duration(after)} to its next Fetch instead of {format_duration(before)}, and writes with "
+        "acks=all wait for it",
+        0.7,
+        (slowed,),
+        speaks_for=(f"the other brokers take {format_duration(rivals_after)}",),
+    )
 
 
 def _always_slow(slow: Signal) -> Diagnosis | None:
@@ -268,7 +303,33 @@ def is_marked(rose: Signal, capture_end_ns: int) -> bool:
     """Return whether latency rose by so much, and for so long, that somebody should look."""
     before, after = rose.measures["before_ns"], rose.measures["after_ns"]
     lasted = (capture_end_ns if rose.end_ns is None else rose.end_ns) - rose.begin_ns
-    return after >= SLOW_RATIO * before and after - before >= SLOW_MORE_NS and lasted >= SLOW_LASTED_NS
+    least = ALONE_MORE_NS if _rose_alone(rose) else SLOW_MORE_NS
+    return after >= SLOW_RATIO * before and after - before >= least and lasted >= SLOW_LASTED_NS
+
+
+def _rose_alone(rose: Signal) -> bool:
+    """Return whether requests that wait for no other broker became slow, while those of rivals did not.
+
+    A busy host slows its neighbours, too, so this is no noise.
+    """
+    own, rivals = _times_1000(rose)
+    return own >= ALONE_TIMES_1000 and 0 < rivals <= RIVALS_STEADY_1000
+
+
+def _times_1000(rose: Signal) -> tuple[int, int]:
+    """Return how many times as long, times 1,000, a server and its rivals take for what is their own.
+
+    That is requests that wait for no other broker; without them, the next Fetch of followers. 0 is unknown.
+    """
+    measures = rose.measures
+    if measures["times_1000"] and measures["rival_times_1000"]:
+        return measures["times_1000"], measures["rival_times_1000"]
+    pairs = (
+        (measures.get(f"{whose}_before_ns", 0), measures.get(f"{whose}_after_ns", 0))
+        for whose in ("reaction", "rival_reaction")
+    )
+    own, rivals = (1000 * after // max(before, LEAST_REACTION_NS) if after else 0 for before, after in pairs)
+    return own, rivals
 
 
 def rivals_rose(rose: Signal) -> bool:
@@ -277,17 +338,22 @@ def rivals_rose(rose: Signal) -> bool:
     Then the host of all of them is busy, or the whole cluster is.
     """
     measures = rose.measures
-    times = measures["times_1000"] or 1000 * measures["after_ns"] // max(measures["before_ns"], 1)
-    rivals = measures["rival_times_1000"]
+    own, rivals = _times_1000(rose)
+    times = own or 1000 * measures["after_ns"] // max(measures["before_ns"], 1)
     return rivals >= RIVALS_ROSE_1000 and rivals**2 >= 1000 * times
 
 
 def _slowness(rose: Signal) -> tuple[bool, int]:
-    """Return whether requests that wait for no other broker became slow, too, and the level of latency."""
-    before, after = rose.measures["own_before_ns"], rose.measures["own_after_ns"]
-    return bool(before) and after >= SLOW_RATIO * before and after - before >= OWN_MORE_NS, rose.measures[
-        "after_ns"
-    ]
+    """Return whether a server became slow in what is its own, and the level of latency.
+
+    Its own are requests that wait for no other broker, and the time to the next Fetch as a follower.
+    """
+    return any(_own_rose(rose, name) for name in ("own", "reaction")), rose.measures["after_ns"]
+
+
+def _own_rose(rose: Signal, name: str) -> bool:
+    before, after = (rose.measures.get(f"{name}_{when}_ns", 0) for when in ("before", "after"))
+    return bool(before) and after >= SLOW_RATIO * before and after - before >= OWN_MORE_NS
 
 
 def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:

@@ -8,6 +8,9 @@ from kdissect.report.model.incidents import Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
+UNKNOWN = 0.3
+"""How certain a change without a reason is to be the cause of anything: less than causes that are known."""
+
 
 def errors_repeated(case: Case) -> Diagnosis | None:
     """The same error again and again."""
@@ -51,7 +54,7 @@ def latency_changed(case: Case) -> Diagnosis | None:
         rose.end_ns,
         f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and nothing in the capture "
         "shows why",
-        0.5,
+        UNKNOWN,
         (rose, *(together if len(servers) > 1 else ())),
         speaks_against=(
             "no server, path or quota explains it",

@@ -31,6 +31,7 @@ from kdissect.report.aggregate.histogram import Ints, middle
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Floats, Segment, Series, find_segments
+from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.replicated import REPLICATED
@@ -104,7 +105,7 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
     grid = context.grid
     if grid is None:
         return
-    timed = _timed(context, grid)
+    timed, fetches = _timed(context, grid), follower_fetches(context)
     for kind, subjects, others in (
         ("latency_rose", timed.server, timed.client),
         ("client_latency_rose", timed.client, timed.server),
@@ -112,7 +113,9 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
         names = np.array(subjects, object)
         for name in _busiest(names, timed.exchanges):
             for rise in _distinct_rises(timed, names == name, grid, context.end_ns):
-                yield _signal(kind, name, timed, names == name, rise, others)
+                own = names == name
+                reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
+                yield _signal(kind, name, timed, own, rise, others, reaction)
 
 
 def _timed(context: SignalContext, grid: Grid) -> Timed:
@@ -216,7 +219,27 @@ def _onset(timed: Timed, own: Mask, limit: float, start: int) -> int:
     return int(timed.first_ns[slow].min()) if slow.any() else int(timed.first_ns[own].min())
 
 
-def _signal(kind: str, name: str, timed: Timed, own: Mask, rise: Rise, others: list[str]) -> Signal:
+def _reaction(fetches: FollowerFetches, server: str | None, rise: Rise) -> dict[str, int]:
+    """Return how quickly a server and the others react as followers, before and after a rise; 0: unknown."""
+    if server is None:
+        return {}
+    others = {name for name in fetches.followers if name != server}
+    return {
+        f"{whose}_{when}_ns": fetches.of(names).mean_ns(range(*steps)) or 0
+        for whose, names in (("reaction", {server}), ("rival_reaction", others))
+        for when, steps in (("before", rise.before), ("after", rise.after))
+    }
+
+
+def _signal(
+    kind: str,
+    name: str,
+    timed: Timed,
+    own: Mask,
+    rise: Rise,
+    others: list[str],
+    reaction: dict[str, int],
+) -> Signal:
     before, after = ((timed.step >= start) & (timed.step < stop) for start, stop in (rise.before, rise.after))
     api = _main_api(timed, before & rise.rose, after & rise.rose)
     levels = [_level_ns(timed, rows & rise.rose & (timed.api == api)) for rows in (before, after)]
@@ -249,6 +272,7 @@ def _signal(kind: str, name: str, timed: Timed, own: Mask, rise: Rise, others: l
             "api_key": api,
             "requests_per_1000_s_before": rates[0],
             "requests_per_1000_s_after": rates[1],
+            **reaction,
         },
         servers=() if of_server else rose,
         clients=rose if of_server else (),

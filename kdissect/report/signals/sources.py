@@ -9,6 +9,7 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
+from kdissect.report.signals.follower_pace import FOLLOWER_KINDS, follower_signals
 from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
@@ -32,6 +33,7 @@ SOURCES: tuple[Source, ...] = (
     policy_signals,
     server_signals,
     change_signals,
+    follower_signals,
     error_signals,
     refusal_signals,
     group_signals,
@@ -49,6 +51,7 @@ ALL_KINDS = (
     *POLICY_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,
+    *FOLLOWER_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
     *GROUP_KINDS,

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.connection_evidence import (
@@ -359,10 +361,12 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
         )
 
 
-def _left_at_once(context: SignalContext) -> np.ndarray:
+def _left_at_once(context: SignalContext) -> Mask:
     """Return TLS connections that clients close right after the handshake, if a host does nothing else.
 
-    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does.
+    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Where
+    other connections of the host go on, those count that never finish the handshake, and whose clients send
+    equally much each time: one client sends the same ClientHello again.
     """
     columns, facts = context.facts.columns, context.connections
     shaken = columns.equals("tls_outcome", "completed") | columns.equals("tls_outcome", "unfinished")
@@ -375,11 +379,20 @@ def _left_at_once(context: SignalContext) -> np.ndarray:
         at_once = own & short
         servers = np.unique(facts.server[at_once])
         others = own & ~short & shaken & np.isin(facts.server, servers)
-        times = facts.first_ns[at_once]
-        paced = int(times.max() - times.min()) <= RETRY_NS * len(times)
-        if int(at_once.sum()) >= LEFT_AT_ONCE and not others.any() and paced:
-            left |= at_once
+        if not others.any():
+            left |= _repeated(facts.first_ns, at_once)
+            continue
+        unfinished = at_once & columns.equals("tls_outcome", "unfinished")
+        for size in np.unique(columns.ints("bytes_to_server")[unfinished]).tolist():
+            left |= _repeated(facts.first_ns, unfinished & (columns.ints("bytes_to_server") == size))
     return left
+
+
+def _repeated(first_ns: Ints, chosen: Mask) -> Mask:
+    """Return these connections if they are many, and follow each other as retries do; else none."""
+    times = first_ns[chosen]
+    paced = len(times) >= LEFT_AT_ONCE and int(times.max() - times.min()) <= RETRY_NS * len(times)
+    return chosen if paced else np.zeros(len(first_ns), bool)
 
 
 ALERTS = {

@@ -75,7 +75,7 @@ def _pace(source: ExchangeColumns) -> pa.Table:
     cell = np.full(exchanges.rows, NO_PACE_CELL, np.int64)
     cell[timed] = bucket_of(latency[timed]) >> PACE_CELL_BITS
     measures = activity_measures(source)
-    measured = {name: measures[name] for name in PACE.sums}
+    measured = {name: measures[name] for name in PACE.sums if name in measures}
     served = np.where(timed, latency, 0)
     columns: dict[str, AnyColumn] = {
         **{name: source.columns[name] for name in ("step", "api_key", *SERVER, *CLIENT, *ORDER)},
@@ -84,6 +84,7 @@ def _pace(source: ExchangeColumns) -> pa.Table:
         "first_ns": source.begin,
         "last_ns": source.begin,
         "latency_ns": served,
+        "held_ns": np.where(sound, latency, 0),
         "latency_max_ns": served,
     }
     return make_timeline_table(PACE, columns)

@@ -25,7 +25,15 @@ SIGNAL_GRID = PartialTable(
 PACE = PartialTable(
     "pace",
     keys=(("step", INT32), ("api_key", INT16), *ENDS, *WHO, ("cell", INT16)),
-    sums=("exchanges", "latency_ns", "transfer_ns", "request_bytes", "response_bytes", "error_responses"),
+    sums=(
+        "exchanges",
+        "latency_ns",
+        "held_ns",  # latency of all, waits by design included
+        "transfer_ns",
+        "request_bytes",
+        "response_bytes",
+        "error_responses",
+    ),
     lowest=("first_ns",),
     highest=("last_ns", "latency_max_ns"),
     order=ORDER,

@@ -97,6 +97,8 @@ class Network:
         name = f"{self._prefix}-{host}"
         run("ip", "netns", "add", name)
         run("ip", "-n", name, "link", "set", "lo", "up")
+        # Else what a killed client could not send comes out in the next recording.
+        run(*_inside(name), "sysctl", "-qw", "net.ipv4.tcp_orphan_retries=1")
         return name
 
     def _go_to(self, host: str) -> None:

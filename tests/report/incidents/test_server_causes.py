@@ -51,6 +51,20 @@ def test_a_broker_that_is_slow_since_a_moment(tmp_path: Path) -> None:
     assert "for 3 of its 3 clients" in incident.headline
 
 
+@pytest.mark.parametrize(("others_ms", "found"), [(1, ["broker_slow"]), (4, [])], ids=["alone", "all"])
+def test_a_small_rise_counts_if_the_other_brokers_are_steady(
+    others_ms: float, found: list[str], tmp_path: Path
+) -> None:
+    """A busy host slows its neighbours, too."""
+    took = since(MOMENT_S, {2: 14, 1: others_ms, 3: others_ms}, usual=1)
+    story, _ = cluster(took)
+    for node in NODES:
+        member = story.connect("10.1.0.7", (f"10.0.0.{node}", 9092), client_id=f"member-{node}")
+        for at_ms in range(200, 30_000, 300):
+            heartbeat(member, at_ms, "m", 1, took_ms=took(node, at_ms))
+    assert [one.cause for one in warnings(story, tmp_path)] == found
+
+
 @pytest.mark.parametrize(
     ("slow", "until_s"),
     [({1: 150, 2: 90, 3: 110}, 99), ({1: 90, 2: 250, 3: 60}, 22), ({2: 80}, MOMENT_S + 3)],

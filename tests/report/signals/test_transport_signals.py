@@ -214,6 +214,18 @@ def test_clients_that_leave_right_after_the_handshake_do_not_trust_the_certifica
     assert "right after the handshake: it probably does not trust" in incident.headline
 
 
+def test_a_client_that_never_ends_the_handshake_is_seen_beside_one_that_works() -> None:
+    """On a loopback all clients have one address: the failing one sends the same ClientHello each time."""
+    unfinished = LEFT | {"tls_outcome": "unfinished", "bytes_to_server": 349, "bytes_to_client": 1277}
+    works = LEFT | {"last_time_ns": BEGIN + 39 * SECOND, "bytes_to_server": 17_743}
+    connections = [*(tls(100 + n, **unfinished) for n in range(6)), tls(90, **works)]
+    (incident,) = report_of(traffic(), (), [*pair_connections(), *connections]).incidents
+    assert incident.cause == "tls_failure"
+    assert "6 TLS handshakes" in incident.headline
+    different = [tls(100 + n, **unfinished | {"bytes_to_server": 349 + n}) for n in range(6)]
+    assert causes(report_of(traffic(), (), [*pair_connections(), *different, tls(90, **works)])) == []
+
+
 @pytest.mark.parametrize("count", [3, 6], ids=["a probe", "one connection stays"])
 def test_short_tls_connections_that_are_no_failure(count: int) -> None:
     connections = [tls(100 + n, **LEFT) for n in range(count)]

@@ -1,0 +1,44 @@
+"""What an incident did, and how it ranks."""
+
+from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.sources import KINDS
+
+SECOND = 10**9
+
+
+def signal(kind: str, requests: int, wait_s: float = 0, clients: tuple[str, ...] = ()) -> Signal:
+    return make_signal(
+        kind,
+        (SubjectKind.SERVER, "broker 1"),
+        (0, None),
+        "…",
+        requests=requests,
+        wait_ns=round(wait_s * SECOND),
+        clients=clients,
+    )
+
+
+def rank(*signals: Signal, confidence: float = 1.0) -> float:
+    return weigh(signals, KINDS, measure_impact(signals, KINDS, 1000), confidence)
+
+
+def test_requests_that_waited_and_were_answered_count_by_their_seconds() -> None:
+    slow = signal("latency_rose", 500, wait_s=10)
+    assert measure_impact([slow], KINDS, 1000).requests == 500
+    assert rank(slow) == 10
+    assert rank(slow, signal("unanswered_cut", 39)) == 10 + 39
+    assert rank(signal("errors_repeated", 39), confidence=0.5) == 39 / 2
+
+
+def test_signals_that_count_the_same_requests_count_once() -> None:
+    both = (signal("server_silent", 8, wait_s=5), signal("latency_rose", 20, wait_s=3))
+    impact = measure_impact(both, KINDS, 1000)
+    assert (impact.requests, impact.wait_ns) == (20, 5 * SECOND)
+
+
+def test_replicas_are_no_clients() -> None:
+    hurt = signal("errors_repeated", 0, clients=("billing at 10.1.0.9", "broker-2-fetcher-0 at 10.1.0.2"))
+    assert measure_impact([hurt], KINDS, 1000).clients == ("billing at 10.1.0.9",)
+    assert rank(hurt) == CLIENT_WEIGHT
