@@ -13,6 +13,7 @@ from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
+from kdissect.protocol.visitor import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ORPHAN_RESPONSE,
@@ -28,6 +29,9 @@ from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import EXCHANGES
+
+COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
+"""The role of the name in FindCoordinator by its key_type."""
 
 STATUSES = dict(enumerate(STATUS_NAMES))
 
@@ -84,9 +88,11 @@ def exchange_rows(
         "throttle_ms": int_column(*response.integers("throttle_ms"), pa.int32()),
         "acks": int_column(*request.integers("acks"), pa.int16()),
         "replica_id": int_column(replica, is_replica & (replica >= 0), pa.int32()),
-        "group_id": text_codes(batch.arena, *request.spans("group")),
+        "group_id": text_codes(batch.arena, *_named(exchanges["api_key"], request, "group")),
         "generation": int_column(generation, joined & (generation >= 0), pa.int32()),
-        "transactional_id": text_codes(batch.arena, *request.spans("transactional_id")),
+        "transactional_id": text_codes(
+            batch.arena, *_named(exchanges["api_key"], request, "transactional_id")
+        ),
         "fault": pa.array(faults, pa.string()),
     }
     columns |= time_columns(exchanges, has_request, has_response)
@@ -94,6 +100,15 @@ def exchange_rows(
     columns |= place_columns(exchanges, has_request, has_response, splits)
     rows = table_batch(columns, EXCHANGES, coded)
     return rows, np.array([fault is not None for fault in faults], bool)
+
+
+def _named(keys: Int64s, request: MessageColumns, role: str) -> tuple[Int64s, Int64s]:
+    """Return the spans of groups or transactional ids; FindCoordinator names one of both by a number."""
+    start, length = request.spans(role)
+    kind, _ = request.integers("coordinator_type")  # 0 in version 0, which knows groups only
+    key_start, key_length = request.spans("coordinator_key")
+    wanted = (keys == ApiKey.FIND_COORDINATOR) & (kind == COORDINATOR_ROLES[role]) & (key_start >= 0)
+    return np.where(wanted, key_start, start), np.where(wanted, key_length, length)
 
 
 def _api_names(keys: Int64s, has_request: Bools) -> pa.Array:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.jit.decorators import jit, jit_inner
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
@@ -136,6 +137,23 @@ class _Rows:
         """Return the size of the records at some rows, and where there are any."""
         span = self.columns.columns.partitions.spans("record_set")
         return _take(span.length, rows), (_take(span.start, rows) >= 0) & (rows >= 0)
+
+
+def _offset(
+    batch: ExchangeBatch,
+    exchange: Int64s,
+    sides: "tuple[tuple[_Rows, Int64s], tuple[_Rows, Int64s]]",
+    in_batch: Bools,
+    record: Callable[[str], Int64s],
+) -> tuple[Int64s, Bools]:
+    """Return offsets, and where they are present.
+
+    A fetch session names only what changed since its last request (KIP-227). A partition that it does not
+    name, and that returns records, is fetched from where it was before: at or behind their first offset.
+    """
+    values, present = _first_of("offset", *sides)
+    again = ~present & in_batch & (batch.exchanges["api_key"][exchange] == ApiKey.FETCH)
+    return np.where(again, record("base_offset"), values), present | again
 
 
 def _sample_columns(
@@ -267,7 +285,7 @@ def _columns(
         "batches": int_column(record("batches"), has_records, pa.int64()),
         "record_bytes": int_column(size, has_records, pa.int64()),
         "codec": name_codes(CODEC_NAMES, record("codec"), has_records),
-        "offset": int_column(*_first_of("offset", *requests_first), pa.int64()),
+        "offset": int_column(*_offset(batch, exchange, requests_first, in_batch, record), pa.int64()),
         "high_watermark": int_column(*_first_of("high_watermark", *responses_first), pa.int64()),
         "log_start_offset": int_column(*_first_of("log_start_offset", *responses_first), pa.int64()),
         "producer_id": producer("producer_id", pa.int64()),

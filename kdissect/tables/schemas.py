@@ -259,7 +259,11 @@ PARTITION_COLUMNS = (
     Column("record_bytes", INT64, "size of the records as they are on the wire", BYTES, NO_RECORDS),
     Column("codec", TEXT, "`none`, `gzip`, `snappy`, `lz4` or `zstd`", null=NO_RECORDS),
     Column(
-        "offset", INT64, "offset that the request names, else that of the response; -1 stays", null=NO_FIELD
+        "offset",
+        INT64,
+        "offset that the request names, else that of the response, or of the first record that a fetch "
+        "session returns; -1 stays",
+        null=NO_FIELD,
     ),
     Column("high_watermark", INT64, "high watermark in the response; -1 stays", null=NO_FIELD),
     Column(

@@ -31,6 +31,8 @@ MESSAGE = (
     Register("client_id", "client_id", "span"),
     Register("group", "group", "span"),
     Register("transactional_id", "transactional_id", "span"),
+    Register("coordinator_key", "coordinator_key", "span"),
+    Register("coordinator_type", "coordinator_type", "integer"),
     Register("member", "member", "span"),
     Register("client_software_name", "client_software_name", "span"),
     Register("client_software_version", "client_software_version", "span"),

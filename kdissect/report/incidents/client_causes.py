@@ -52,6 +52,14 @@ def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
     return judge
 
 
+def wrong_password(case: Case) -> Diagnosis | None:
+    """Logins that fail, by a response or by a close; what the finding knows in addition is a consequence."""
+    is_finding = case.anchor.kind == "authentication_failed"
+    if is_finding and case.near(("credentials_refused",), Relation.CLIENT, WORSE_NS, WORSE_NS):
+        return None
+    return stated(0.95)(case)
+
+
 def deployment(case: Case) -> Diagnosis | None:
     """The software of a client changed, and something of that client got worse within a minute."""
     changed = case.anchor
@@ -119,10 +127,11 @@ CLIENT_CAUSES = (
         layer=Layer.CLIENT,
         severity=CRITICAL,
         anchors=("credentials_refused", "authentication_failed"),
-        judge=stated(0.95),
+        judge=wrong_password,
         links=FOLLOWS_A_CLIENT,
-        needs="SASL authentication of a client fails",
-        against="",
+        needs="SASL authentication of a client fails: by its response, or the server closes the connection "
+        "after the token",
+        against="other logins of the client succeed",
         means="The client has wrong credentials, or a mechanism that the listener does not "
         "offer; it cannot work.",
         next="the user and the password of this client, sasl.mechanism, and when they were changed",

@@ -1,10 +1,58 @@
 """Causes that lie with groups, transactions and positions: members, instance ids, producers, offsets, lag."""
 
-from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
+from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, FOLLOWS_A_GROUP, stated
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
+
+TIMED_OUT_NS = 600 * SECOND
+"""A transaction that began this long before its producer was fenced may have exceeded its timeout."""
+
+AGAIN = 2
+"""A record that is fetched so many times in each life of its reader is why the reader ends."""
+
+
+def zombie_producer(case: Case) -> Diagnosis | None:
+    """A producer is fenced, and not since its own transaction timed out."""
+    own = not case.anchor.measures["rivals"]
+    if own and case.near(("transaction_open",), Relation.SUBJECT, TIMED_OUT_NS, 0):
+        return None
+    return stated(0.95)(case)
+
+
+def _restarts(case: Case) -> int:
+    """Return how many times the reader of a repeated offset started as a new member of its group."""
+    near = case.near(("member_restarts",), Relation.CLIENT, 30 * SECOND, 30 * SECOND)
+    return max((signal.measures["count"] for signal in near), default=0)
+
+
+def poison_record(case: Case) -> Diagnosis | None:
+    """A record is fetched again and again; once in each life of a reader is no sign of it."""
+    if case.anchor.measures["count"] < AGAIN * _restarts(case):
+        return None
+    return stated(0.8)(case)
+
+
+def rebalance_loop(case: Case) -> Diagnosis | None:
+    """A client starts again and again; where it always begins at one offset, the record there may be why."""
+    stuck = [
+        signal
+        for signal in case.near(("offset_repeated",), Relation.CLIENT, 30 * SECOND, 30 * SECOND)
+        if set(signal.clients) & {case.anchor.subject.name}
+    ]
+    if any(signal.measures["count"] >= AGAIN * case.anchor.measures["count"] for signal in stuck):
+        return None
+    plain = stated(0.9)(case)
+    if not stuck:
+        return plain
+    where = f"offset {stuck[0].measures['offset']:,} of {stuck[0].topics[0]}-{stuck[0].measures['partition']}"
+    return plain._replace(
+        headline=f"{plain.headline}; it never gets past {where}",
+        core=(case.anchor, *stuck),
+        speaks_against=(f"the record at {where} may be why it ends",),
+    )
+
 
 GROUP_CAUSES = (
     Cause(
@@ -37,10 +85,10 @@ GROUP_CAUSES = (
         layer=Layer.CLIENT,
         severity=CRITICAL,
         anchors=("producer_fenced_out",),
-        judge=stated(0.95),
+        judge=zombie_producer,
         links=FOLLOWS_A_CLIENT,
         needs="a producer is fenced while, or after, another one began with its transactional id",
-        against="",
+        against="no other one is seen, and its own transaction was open for long: it timed out",
         means="Two producers have one transactional.id: the later one fences the earlier one.",
         next="which of the two should run; how transactional ids are given out",
     ),
@@ -63,7 +111,8 @@ GROUP_CAUSES = (
         anchors=("instance_fenced",),
         judge=stated(0.95),
         links=FOLLOWS_A_GROUP,
-        needs="a member is fenced by another one with its group.instance.id",
+        needs="a member is fenced by another one with its group.instance.id, or is unknown after that one "
+        "joined",
         against="",
         means="Two members have one group.instance.id, and put each other out.",
         next="how group.instance.id is given out; two deployments of one instance",
@@ -75,7 +124,8 @@ GROUP_CAUSES = (
         anchors=("poll_exceeded",),
         judge=stated(0.9),
         links=FOLLOWS_A_GROUP,
-        needs="a member leaves its group and joins it again on the same connection",
+        needs="a member leaves its group and joins it again on the same connection, or stays connected "
+        "without joining",
         against="it joins at once: it changed its subscription",
         means="Processing takes longer than max.poll.interval.ms, so the client leaves; others take over its "
         "partitions, and records are processed twice.",
@@ -86,10 +136,10 @@ GROUP_CAUSES = (
         layer=Layer.CLIENT,
         severity=WARNING,
         anchors=("member_restarts",),
-        judge=stated(0.9),
+        judge=rebalance_loop,
         links=FOLLOWS_A_GROUP,
-        needs="one client joins a group as a new member three times or more, on new connections, and "
-        "ends each time",
+        needs="one client, or clients of one host whose ids differ in numbers only, join a group as new "
+        "members three times or more, on new connections, and end each time",
         against="different clients join once each, or several of one name live side by side: a deployment",
         means="The client starts again and again, and each time the whole group stops to rebalance.",
         next="why this client ends: its log, its supervisor, its memory",
@@ -101,7 +151,8 @@ GROUP_CAUSES = (
         anchors=("member_lost",),
         judge=stated(0.85),
         links=FOLLOWS_A_GROUP,
-        needs="a member is silent, or ends without leaving, and its group goes on without it",
+        needs="a member is silent, or ends without leaving, and its group goes on without it, or nobody "
+        "reads what it read",
         against="it left in good order, or goes on by another connection; it did not poll; it starts again "
         "and again",
         means="No heartbeat came for session.timeout.ms: the process died, hung or was cut off. Its "
@@ -113,10 +164,11 @@ GROUP_CAUSES = (
         layer=Layer.CLIENT,
         severity=WARNING,
         anchors=("offset_repeated",),
-        judge=stated(0.8),
+        judge=poison_record,
         links=FOLLOWS_A_CLIENT,
         needs="a consumer fetches records from one offset four times or more, over 2 s or more",
-        against="its group rebalances: members begin again where the last commit was",
+        against="its group rebalances: members begin again where the last commit was; it is fetched once "
+        "in each life of a client that starts again and again",
         means="The consumer fails at a record and begins again before it: nothing behind it is processed.",
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
     ),

@@ -23,6 +23,23 @@ BEGAN_NS = 5 * 10**9
 """A client that fails within this time after its first packet fails since it began."""
 
 
+UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+PART = re.compile(r"[^-_.@/:#]+")
+NUMBERED = re.compile(r"([a-z]{3,})\d{1,3}", re.IGNORECASE)
+
+
+def stem_of(client_id: str) -> str:
+    """Return a client id without the parts that differ from process to process: numbers, UUIDs, suffixes."""
+    kept = []
+    for part in PART.findall(UUID.sub("", client_id)):
+        numbered = NUMBERED.fullmatch(part)
+        if numbered:
+            kept.append(numbered[1])
+        elif not re.search(r"\d", part) and (len(part) < 5 or re.search("[aeiouy]", part.lower())):
+            kept.append(part)
+    return "-".join(kept)
+
+
 class MemberLine(NamedTuple):
     """A connection on which a client sends heartbeats for a group: a member of it, while it lasts.
 

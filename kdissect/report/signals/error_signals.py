@@ -17,8 +17,10 @@ from kdissect.protocol.error_codes import (
     COORDINATOR_ERRORS,
     FETCH_SESSION_ERRORS,
     LEADER_MOVED,
+    MEMBER_EXPIRED,
     ErrorCode,
     error_name,
+    is_retriable,
 )
 from kdissect.report.findings.evidence import count_exchanges, observed, spells
 from kdissect.report.findings.finding_context import Observation
@@ -70,6 +72,9 @@ A newer client learns the versions of an older broker (KIP-511), a service makes
 an admin tries one kind of group after the other.
 """
 
+OF_MEMBERS = MEMBER_EXPIRED
+"""Errors that many members get once when their group goes on without them."""
+
 ERROR_KINDS = (
     SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
     SignalKind("replicas_missing", "writes refused for want of in-sync replicas", SignalCounts.ERRORS),
@@ -92,7 +97,7 @@ def error_signals(context: SignalContext) -> Iterator[Signal]:
 
 
 def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
-    """Yield errors that repeat for one topic, group or id, and those that a client gets for many of them."""
+    """Yield errors that repeat for one topic, group or id, for many of one client, or for many of several."""
     objects: dict[tuple[int, int, str, str], list[Observation]] = {}
     single: dict[tuple[int, int, str], list[Observation]] = {}
     for error in errors:
@@ -105,9 +110,16 @@ def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterat
             elif kind:
                 for error in spell:
                     single.setdefault((api_key, code, error.client), []).append(error)
-    for _, group in sorted(single.items()):
+    left: dict[tuple[int, int], list[Observation]] = {}
+    for (api_key, code, _), group in sorted(single.items()):
         for spell in spells(group, APART_NS):
             if _lasts(spell, SCATTERED) and len({_object(error) for error in spell}) >= SCATTERED:
+                yield _repeated(context, spell, "", "")
+            elif not is_retriable(code) and code not in OF_MEMBERS:
+                left.setdefault((api_key, code), []).extend(spell)
+    for _, group in sorted(left.items()):
+        for spell in spells(group, APART_NS):
+            if _lasts(spell, SCATTERED) and len(_clients(spell)) >= REPEATED:
                 yield _repeated(context, spell, "", "")
 
 

@@ -12,10 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
+from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.findings.evidence import count_exchanges, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.client_names import stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
@@ -36,8 +40,12 @@ WINDOW_NS = 5 * SECOND
 METADATA_RATE, CONNECTION_RATE, RETRY_RATE, BATCH_RATE = 8, 4, 15, 150
 """Times a second over `WINDOW_NS`, from which on it is a signal."""
 
-TINY_RECORDS, TINY_BYTES = 1.6, 250
-HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
+TINY_RECORDS, TINY_BYTES = 1.6, 1024
+HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 64 << 10, 100, 3
+
+
+SHORT_NS = 5 * SECOND
+"""A connection that ends sooner was opened for one thing."""
 
 
 def load_signals(context: SignalContext) -> Iterator[Signal]:
@@ -106,28 +114,52 @@ def _metadata(context: SignalContext) -> Iterator[Signal]:
 
 
 def _connections(context: SignalContext) -> Iterator[Signal]:
-    facts = context.connections
-    opened = facts.talks & context.facts.columns.equals("opened", "handshake")
-    by_client: dict[str, list[int]] = defaultdict(list)
-    for number, first, wanted in zip(
-        facts.client.tolist(), facts.first_ns.tolist(), opened.tolist(), strict=True
-    ):
-        if wanted:
-            by_client[context.client_names[number]].append(first)
-    for client, times in sorted(by_client.items()):
-        span = dense_span([(time, 1) for time in sorted(times)], CONNECTION_RATE)
-        if span is not None:
-            begin, end, count = span
-            yield make_signal(
-                "connections_storm",
-                (SubjectKind.CLIENT, client),
-                (begin, _until(context, end)),
-                f"{client} opened {counted(count, 'connection')}, {_a_second(count, begin, end)}, from "
-                f"{format_clock(begin)} for {format_duration(end - begin)}",
-                measures={"count": count, "lasted_ns": end - begin},
-                clients=[client],
-                requests=count,
-            )
+    facts, columns = context.connections, context.facts.columns
+    opened = columns.equals("opened", "handshake")
+    talks = opened & facts.talks
+    short = talks & facts.ends & (facts.closed_ns - facts.first_ns < SHORT_NS)
+    names = np.array([context.client_names[number] for number in facts.client.tolist()], object)
+    hosts = columns.arrow("client_host").to_pylist()
+    ids = columns.arrow("client_id").to_pylist()
+    stems = [f"{stem_of(one or '')}-… at {host}" for one, host in zip(ids, hosts, strict=True)]
+    empty = (columns.ints("bytes_to_server") == 0) & columns.present("server_rtt_ns")
+    found = list(_opened_by(context, names, talks, SubjectKind.CLIENT, ""))
+    if not found:
+        found += _opened_by(context, np.array(stems, object), short, SubjectKind.CLIENT, " for a moment")
+    found += _opened_by(
+        context,
+        np.array(hosts, object),
+        opened & ~facts.talks & empty,
+        SubjectKind.HOST,
+        " without a request",
+    )
+    yield from found
+
+
+def _opened_by(
+    context: SignalContext, names: "np.ndarray", chosen: Mask, kind: SubjectKind, how: str
+) -> Iterator[Signal]:
+    """Yield those among subjects of chosen connections that open many of them over a while."""
+    by_subject: dict[str, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(chosen).tolist():
+        by_subject[names[row] or "?"].append(row)
+    for subject, rows in sorted(by_subject.items()):
+        times = sorted((int(context.connections.first_ns[row]), 1) for row in rows)
+        span = dense_span(times, CONNECTION_RATE)
+        if span is None:
+            continue
+        begin, end, count = span
+        who = f"Host {subject}" if kind is SubjectKind.HOST else subject
+        yield make_signal(
+            "connections_storm",
+            (kind, subject),
+            (begin, _until(context, end)),
+            f"{who} opened {counted(count, 'connection')}{how}, {_a_second(count, begin, end)}, from "
+            f"{format_clock(begin)} for {format_duration(end - begin)}",
+            measures={"count": count, "lasted_ns": end - begin},
+            clients=context.clients_of(np.array(rows)) if kind is SubjectKind.CLIENT else (),
+            requests=count,
+        )
 
 
 def _retries(context: SignalContext) -> Iterator[Signal]:

@@ -163,6 +163,31 @@ class LogPositions:
                 found[client] = since
         return found
 
+    def left_unread(self, client: str, group: str, since_ns: int) -> dict[Partition, int]:
+        """Return the records written after a time to partitions that a client read and its group does not.
+
+        They are counted by partition; partitions without any are left out.
+        """
+        others = {name for name, groups in self._facts.groups.items() if group in groups}
+        read_on = {
+            (topic, number)
+            for (reader, topic), partitions in self.fetched.items()
+            if reader in others
+            for number, positions in partitions.items()
+            if positions[-1].time_ns > since_ns + SECOND
+        }
+        own = {
+            (topic, number)
+            for (reader, topic), partitions in self.fetched.items()
+            if reader == client
+            for number in partitions
+        }
+        written = {
+            one: (self.end_at(one, self._context.end_ns) or 0) - (self.end_at(one, since_ns) or 0)
+            for one in own - read_on
+        }
+        return {one: records for one, records in written.items() if records > 0}
+
     def _taken_over(self, client: str, topic: str, number: int, time_ns: int) -> bool:
         """Return whether another client of the same group fetches a partition after a time."""
         groups = self._facts.groups.get(client, set())

@@ -75,6 +75,8 @@ def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
 
 
 STEM = re.compile(r"[-_.]?\d+$")
+IN_ID = re.compile(r"(?P<name>.*?[a-z])[-_.@/ ]?v?(?P<version>\d+\.\d+(?:\.\d+)?)(?![\d.])", re.IGNORECASE)
+"""A name and a version as client ids have them: shop-1.4.0; four numbers are an address."""
 
 
 def _software(context: SignalContext) -> Iterator[Signal]:
@@ -83,7 +85,14 @@ def _software(context: SignalContext) -> Iterator[Signal]:
     services: dict[tuple[str, str], dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
     rows = zip(*(columns.arrow(name).to_pylist() for name in names), strict=True)
     for client_id, host, software, version, first in rows:
-        if client_id and software and version and first is not None:
+        if not client_id or first is None:
+            continue
+        named = IN_ID.match(client_id)
+        if named:
+            services[named["name"], named["name"]][named["version"]].append(
+                (first, client_text(client_id, host))
+            )
+        elif software and version:
             stem = STEM.sub("", client_id) or client_id
             services[stem, software][version].append((first, client_text(client_id, host)))
     for (stem, software), versions in sorted(services.items()):

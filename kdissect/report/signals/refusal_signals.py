@@ -53,6 +53,11 @@ class RefusalRule(NamedTuple):
     least: int = 1
     lasted_ns: int = 0
 
+    def is_reached(self, spell: Sequence[Observation]) -> bool:
+        """Return whether a spell comes often enough and lasts long enough."""
+        lasted = max(row.last_ns for row in spell) - spell[0].first_ns
+        return count_exchanges(spell) >= self.least and lasted >= self.lasted_ns
+
 
 REFUSALS = (
     RefusalRule("credentials_refused", "failed to authenticate", AUTHENTICATION_ERRORS),
@@ -89,6 +94,9 @@ REFUSAL_KINDS = (
 OF_IDENTITY = ("credentials_refused", "right_missing")
 """Refusals that depend on who the client is."""
 
+GIVEN_UP, GIVEN_UP_NS = 3, 3 * SECOND
+"""So many look-ups of a topic that is not there so long before the capture ends were in vain."""
+
 THROTTLED_MS, THROTTLES = 500, 3
 """A quota that made a client wait for less, and fewer times, is none of the reader's business."""
 
@@ -102,13 +110,31 @@ def refusal_signals(context: SignalContext) -> Iterator[Signal]:
         if refusal.kind == "topic_missing":
             rows = [error for error in rows if error.location.topic is not None]
         for client, spell in _spells(rows):
-            lasted = max(row.last_ns for row in spell) - spell[0].first_ns
-            if count_exchanges(spell) >= refusal.least and lasted >= refusal.lasted_ns:
+            if refusal.is_reached(spell) or (refusal.kind == "topic_missing" and _given_up(context, spell)):
                 yield _refused(context, facts, refusal, client, spell)
     for client, spell in _spells(context.rules.of_kind("throttled")):
         waited_ms = sum(row.amount for row in spell)
         if waited_ms >= THROTTLED_MS and count_exchanges(spell) >= THROTTLES:
             yield _throttled(context, client, spell, waited_ms)
+
+
+def _given_up(context: SignalContext, spell: Sequence[Observation]) -> bool:
+    """Return whether a client stopped to ask for topics that never were there in the capture.
+
+    Some clients give up after a second.
+    """
+    missing = {row.location.topic for row in spell} - set(_topics_there(context))
+    seen_ns = context.end_ns - spell[0].first_ns
+    return bool(missing) and count_exchanges(spell) >= GIVEN_UP and seen_ns >= GIVEN_UP_NS
+
+
+def _topics_there(context: SignalContext) -> list[str]:
+    """Return the names of topics that some request named without an error."""
+    return [
+        topic.topic
+        for topic in context.rules.topics
+        if topic.resolved and sum(use.errors for use in topic.uses) < sum(use.mentions for use in topic.uses)
+    ]
 
 
 def _spells(rows: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
@@ -153,7 +179,8 @@ def _refused(
         *([f"transactional id {listed(producers, NAMED)}"] if producers else []),
         *([f"SASL {listed(mechanisms, NAMED)}"] if mechanisms else []),
     ]
-    named = f" ({'; '.join(about)})" if about else ""
+    apis = listed(sorted({row.api for row in spell}), NAMED)
+    named = f" ({'; '.join(about) or apis})" if about or refusal.kind == "right_missing" else ""
     errors = ", ".join(sorted({row.error for row in spell}))
     servers = sorted(
         {context.servers.name(row.location.server_host, row.location.server_port) for row in spell}
@@ -187,9 +214,7 @@ def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Se
     """Return what else is known: a topic with a similar name, or the offset that the consumer went on at."""
     topics, *_ = _names(spell)
     if refusal.kind == "topic_missing" and topics:
-        others = [
-            topic.topic for topic in context.rules.topics if topic.topic not in topics and topic.resolved
-        ]
+        others = [topic for topic in _topics_there(context) if topic not in topics]
         similar = get_close_matches(topics[0], others, 1, SIMILAR)
         return f"; it probably means topic {similar[0]}, which is there" if similar else ""
     if refusal.kind == "offsets_gone":

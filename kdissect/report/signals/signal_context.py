@@ -132,6 +132,12 @@ class SignalContext:
         known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
         return int(self.connections.closed_ns[row]) if known else self.begin_ns
 
+    def is_closed(self, connection: int) -> bool:
+        """Return whether the end of a connection was captured."""
+        row = int(np.searchsorted(self.facts.numbers, connection))
+        known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
+        return bool(known and self.connections.ends[row])
+
     def closed_by_server(self, row: int) -> bool:
         """Return whether the server closed a connection, by its row among the facts."""
         return bool(self.connections.ends[row] and self.connections.by_server[row])

@@ -14,6 +14,7 @@ from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
+from kdissect.report.signals.login_signals import login_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
@@ -36,6 +37,7 @@ SOURCES: tuple[Source, ...] = (
     follower_signals,
     error_signals,
     refusal_signals,
+    login_signals,
     group_signals,
     transaction_signals,
     load_signals,

@@ -190,7 +190,11 @@ def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequenc
         (begin, None if context.end_ns - last < 10 * SECOND else last),
         f"{loser} was fenced from transactional id {name}{by} at {format_clock(begin)}: "
         f"{', '.join(sorted({error.error for error in errors}))} {counted(count_exchanges(errors), 'time')}",
-        measures={"count": count_exchanges(errors), "clients": len({row["client"] for row in rows})},
+        measures={
+            "count": count_exchanges(errors),
+            "clients": len({row["client"] for row in rows}),
+            "rivals": len(rivals),
+        },
         clients=sorted({loser, *(row["client"] for row in rivals)}),
         topics=sorted({error.location.topic for error in errors if error.location.topic is not None}),
         requests=count_exchanges(errors),
