@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from kdissect.replay.engine.player import Player
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run, save_pass
@@ -48,16 +49,23 @@ def stopped(requests: int, share: float, address: tuple[str, int]) -> str:
     for _ in range(2):
         bench.run_alone(bench.context().leaders.learn_topics(names))
     plan = make_plan(bench)
+    times_s: list[float] = []  # of the calls of `stop`
+    stop = Player.stop
+
+    def noted_stop(self: Player, reason: str) -> None:
+        times_s.append(time.monotonic())
+        stop(self, reason)
+
+    Player.stop = noted_stop  # type: ignore[method-assign]  # for this process, which ends after it
     bench.play(save=lambda *_: None)
-    began = time.monotonic()
     played = bench.passes[0]
     with tempfile.TemporaryDirectory() as folder:
         place = save_pass(bench, Path(folder) / "run", plan, 0, played)
         report = compare(*read_run(place))
-    took = time.monotonic() - began
+    took = time.monotonic() - times_s[0]
     sums = report["accounting"]
     sent = f"{sums['sent']:,} of {sums['captured']:,} sent"
-    return f"{sent}; report {took:.1f} s after the end: {report['because']}"
+    return f"{sent}; report {took:.1f} s after the stop: {report['because']}"
 
 
 if __name__ == "__main__":

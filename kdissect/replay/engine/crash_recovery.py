@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, merge_outcomes
+from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.stop_signal import StopSignal
 
@@ -101,7 +101,7 @@ def recovered_pass(journals: Sequence[CrashJournal], requests: int, reason: str)
     merged = merge_outcomes(outcomes)
     merged.stopped = reason
     for index in sorted(set(range(requests)).difference(merged.results.indices())):
-        merged.results.append(RequestResult(index, Disposition.POLICY, f"nothing is known of it: {reason}"))
+        merged.results.append_skipped(index, Disposition.POLICY, f"nothing is known of it: {reason}")
     return JournalEntry(start_ns, start_wall_ns, merged)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
 from kdissect.replay.identifiers import TopicPartition
@@ -19,6 +21,9 @@ from kdissect.replay.net.pool import PoolCounters
 from kdissect.replay.target.offsets import Rule
 
 ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
+COLUMNS = ROW.size // 8
+REASON, CAUSE, SPOOL = 2, 6, 16  # columns
+ENDING = struct.Struct("<3q")  # index, disposition, reason: how a row begins
 UNKNOWN = -(1 << 63)  # stands for None
 DISPOSITIONS = tuple(Disposition)
 CODES = {disposition: code for code, disposition in enumerate(DISPOSITIONS)}
@@ -30,6 +35,9 @@ WORST_FIRST = (
     Disposition.NO_ANSWER_DUE,
     Disposition.ANSWERED,
 )
+
+
+NOT_SENT = (UNKNOWN, UNKNOWN, UNKNOWN, 0, ANY, UNKNOWN, 0, 0, 0, 0, UNKNOWN, 0, 0, 0)  # behind an `ENDING`
 
 
 @dataclass(slots=True)
@@ -62,17 +70,18 @@ class ResultTable:
     """All results of a pass, in the order in which requests ended."""
 
     def __init__(self) -> None:
-        self._rows = bytearray()
-        self._texts: dict[str, int] = {"": 0}  # reasons and causes, by their number
-        self._more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers after the first
+        self.rows = bytearray()
+        self.texts: dict[str, int] = {"": 0}  # reasons and causes, with their numbers
+        self._listed: list[str] = []  # the same in their order, as far as somebody has wanted them
+        self.more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers after the first
 
     def append(self, result: RequestResult) -> None:
         """Add a result."""
         answers = result.answers
         version, (position, size) = answers[0] if answers else (UNKNOWN, (0, 0))
         if len(answers) > 1:
-            self._more[result.index] = answers[1:]
-        self._rows += ROW.pack(
+            self.more[result.index] = answers[1:]
+        self.rows += ROW.pack(
             result.index,
             CODES[result.bucket],
             self._text(result.reason),
@@ -92,6 +101,10 @@ class ResultTable:
             result.spool,
         )
 
+    def append_skipped(self, index: int, disposition: Disposition, reason: str) -> None:
+        """Add the result of a request that was not sent."""
+        self.rows += ROW.pack(index, CODES[disposition], self._text(reason), *NOT_SENT)
+
     def append_answered(self, index: int, due_ns: int, cause: str, answer: Answer, position: int) -> None:
         """Add the result of a request in one part that was answered, by the frame at `position` in the spool.
 
@@ -99,7 +112,7 @@ class ResultTable:
         """
         version, frame = answer.part.version, answer.frame
         assert frame is not None
-        self._rows += ROW.pack(
+        self.rows += ROW.pack(
             index,
             ANSWERED,
             0,
@@ -121,32 +134,54 @@ class ResultTable:
 
     def _text(self, text: str) -> int:
         """Return the number of a text."""
-        return self._texts.setdefault(text, len(self._texts))
+        return self.texts.setdefault(text, len(self.texts))
 
     def extend(self, other: "ResultTable", spool: int) -> None:
         """Add the results of another process, whose answers lie in the spool of this number."""
-        for result in other:
-            result.spool = spool
-            self.append(result)
+        numbers = np.array([self._text(text) for text in other.texts], np.int64)
+        rows = np.frombuffer(bytes(other.rows), np.int64).reshape(-1, COLUMNS).copy()
+        for column in (REASON, CAUSE):
+            rows[:, column] = numbers[rows[:, column]]
+        rows[:, SPOOL] = spool
+        self.rows += rows.tobytes()
+        self.more |= other.more
 
     def since(self, number: int) -> "ResultTable":
         """Return the results after the first `number`."""
         part = ResultTable()
-        part._rows = self._rows[number * ROW.size :]
-        part._texts = dict(self._texts)
-        part._more = {index: self._more[index] for index in part.indices() if index in self._more}
+        part.rows = self.rows[number * ROW.size :]
+        part.texts = dict(self.texts)
+        part.more = {index: self.more[index] for index in part.indices() if index in self.more}
         return part
 
     def indices(self) -> list[int]:
         """Return the places of the requests in the capture."""
-        return [int(index) for index in memoryview(self._rows).cast("q")[:: ROW.size // 8]]
+        return [int(index) for index in memoryview(self.rows).cast("q")[::COLUMNS]]
+
+    def in_order(self) -> list[int]:
+        """Return the numbers of all results, in the order of the capture."""
+        order: list[int] = np.argsort(np.array(self.indices(), np.int64), kind="stable").tolist()
+        return order
+
+    def ending(self, number: int) -> tuple[int, Disposition, str]:
+        """Return the place of a request in the capture, its disposition and the reason, by its number."""
+        index, disposition, reason = ENDING.unpack_from(self.rows, number * ROW.size)
+        return index, DISPOSITIONS[disposition], self._text_list()[reason]
+
+    def __getitem__(self, number: int) -> RequestResult:
+        return self._result(ROW.unpack_from(self.rows, number * ROW.size), self._text_list())
 
     def __len__(self) -> int:
-        return len(self._rows) // ROW.size
+        return len(self.rows) // ROW.size
+
+    def _text_list(self) -> list[str]:
+        if len(self._listed) < len(self.texts):
+            self._listed = list(self.texts)
+        return self._listed
 
     def __iter__(self) -> Iterator[RequestResult]:
-        texts = list(self._texts)
-        for row in ROW.iter_unpack(self._rows):
+        texts = self._text_list()
+        for row in ROW.iter_unpack(self.rows):
             yield self._result(row, texts)
 
     def _result(self, row: tuple[int, ...], texts: list[str]) -> RequestResult:
@@ -154,7 +189,7 @@ class ResultTable:
         parts, sent_bytes, throttle_ms, again, answer_version, position, size, spool = counts
         answers: tuple[tuple[int, SpoolSlot], ...] = ()
         if answer_version != UNKNOWN:
-            answers = ((answer_version, SpoolSlot(position, size)), *self._more.get(index, ()))
+            answers = ((answer_version, SpoolSlot(position, size)), *self.more.get(index, ()))
         return RequestResult(
             index,
             DISPOSITIONS[disposition],

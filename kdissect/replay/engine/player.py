@@ -386,7 +386,7 @@ class Player:
 
     def _skip(self, item: ReplayItem, disposition: Disposition, reason: str) -> None:
         """Account for a request that is not sent."""
-        self.results.append(RequestResult(item.request.index, disposition, reason))
+        self.results.append_skipped(item.request.index, disposition, reason)
         self._settle(item.request.index, None)
 
     def _settle(self, index: int, received_ns: int | None) -> None:

@@ -1,9 +1,9 @@
 """What is checked before the first byte of a capture is read: the target, the login, room for the output.
 
-Each address of `--target` is asked for its versions, and for the brokers of its cluster if that needs no login.
-Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach one of
-them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A listener that accepts
-connections and is silent is named within `PATIENCE_S`.
+Each address of `--target` is asked for its versions, and for the brokers of its cluster if that needs no
+login. Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach
+one of them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A listener that
+accepts connections and is silent is named within `PATIENCE_S`.
 """
 
 import dataclasses

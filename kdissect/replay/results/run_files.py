@@ -112,15 +112,16 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
 def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
     stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
-    results = sorted(played.outcome.results, key=lambda result: result.index)
+    results = played.outcome.results
     showing = DescribeOptions(replay.capture.names)
     counted: Counter[tuple[int, str, str]] = Counter()
-    for result in results:
-        item = replay.loaded.items[result.index]
-        if stopped and (result.bucket is Disposition.POLICY or time.monotonic() > until_s):
-            counted[item.request.key, result.bucket.value, result.reason] += 1
+    for number in results.in_order():
+        index, disposition, reason = results.ending(number)
+        item = replay.loaded.items[index]
+        if stopped and (disposition is Disposition.POLICY or time.monotonic() > until_s):
+            counted[item.request.key, disposition.value, reason] += 1
         else:
-            yield json_line(_pair(replay, played, item, result, showing))
+            yield json_line(_pair(replay, played, item, results[number], showing))
     for (key, bucket, reason), count in counted.items():
         yield json_line({"requests": count, "api": api_name(key), "bucket": bucket, "reason": reason})
 

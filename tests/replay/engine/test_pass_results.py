@@ -45,10 +45,20 @@ def test_results_are_kept_to_the_last_field() -> None:
         results.append(each)
     assert list(results) == kept
     assert len(results) == 3
+    assert [results.ending(number) for number in results.in_order()] == [
+        (each.index, each.bucket, each.reason) for each in sorted(kept, key=lambda each: each.index)
+    ]
+    assert results[1] == kept[1]
+    results.append_skipped(4, Disposition.RETRY, "taken")
+    assert results[3] == RequestResult(4, Disposition.RETRY, "taken")
+    other = ResultTable()
+    other.append(RequestResult(9, Disposition.POLICY, "another reason"))
+    other.extend(results, 0)
+    assert list(other)[1:] == list(results)
     whole = merge_outcomes(
         [PassOutcome(), PassOutcome(results, counts=Counter(split=2), stopped="why", peak_connections=4)]
     )
-    assert [each.spool for each in whole.results] == [1, 1, 1]
+    assert [each.spool for each in whole.results] == [1, 1, 1, 1]
     assert (whole.counts["split"], whole.stopped, whole.peak_connections) == (2, "why", 4)
 
 
