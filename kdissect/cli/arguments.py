@@ -97,7 +97,7 @@ def build_parser() -> _Parser:
     from kdissect.cli.replay_options import add_replay
     from kdissect.cli.schema import add_schema
     from kdissect.cli.slice import add_slice
-    from kdissect.cli.watch import add_watch
+    from kdissect.cli.watch_options import add_watch
 
     parser = _Parser(
         prog="kdissect",

@@ -79,6 +79,9 @@ class BatchReport:
     seconds: float  # that it took
     incidents: list[IncidentChange] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    read: list[TakenFile] = field(default_factory=list)  # captures of this batch
+    dropped_packets: int | None = None  # by the kernel, so far; None: no own capture
+    skipped_packets: int | None = None  # of an own capture, so far, since the analysis was behind
 
 
 class WatchQuery:
@@ -182,7 +185,7 @@ class WatchQuery:
     def _batch(self, files: Sequence[TakenFile], offered: Sequence[TakenFile], is_last: bool) -> BatchReport:
         last = self._store.last
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
-            captures, notices = _captures(files, spool)
+            captures, read, notices = _captures(files, spool)
             index = index_captures(captures, SPLIT_BYTES)
             now_ns = max((one.first_time_ns or 0 for one in index.files), default=0) or last.now_ns
             attempt = self._store.attempt()
@@ -225,7 +228,7 @@ class WatchQuery:
                 attempt.end()
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
-        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices)
+        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read)
 
     def _find_incidents(
         self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures
@@ -266,18 +269,20 @@ class WatchQuery:
         return [f"{line} grew after it was read: what was added is missing (--settle)" for line in new]
 
 
-def _captures(files: Sequence[TakenFile], spool: str) -> tuple[list[CaptureFile], list[str]]:
-    """Return the captures among files, and a notice for each other one."""
+def _captures(files: Sequence[TakenFile], spool: str) -> tuple[list[CaptureFile], list[TakenFile], list[str]]:
+    """Return the captures among files, where they are from, and a notice for each file that is none."""
     captures: list[CaptureFile] = []
+    read: list[TakenFile] = []
     notices: list[str] = []
     for number, file in enumerate(files):
         folder = Path(spool, str(number))
         folder.mkdir()
         try:
             captures += open_inputs([file.path], str(folder)).files
+            read.append(file)
         except InputError as error:
             notices.append(f"skipped {error}")
-    return captures, notices
+    return captures, read, notices
 
 
 def _partition_number(partition: int) -> int:

@@ -1,0 +1,87 @@
+"""The options of `kdissect watch`."""
+
+import argparse
+
+from kdissect.cli.filter_options import duration_argument
+from kdissect.cli.options import add_keylog, add_port, add_quiet, count_argument
+
+NS_PER_S = 1_000_000_000
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `kdissect watch`."""
+    parser.description = (
+        "Follow a directory that a ring of captures is written to: a line for each interval, and tables that "
+        "grow. A run that was stopped or killed goes on where it was."
+    )
+    parser.add_argument("directory", metavar="DIR", help="directory of captures; it may be empty yet")
+    parser.add_argument(
+        "--every",
+        type=duration_argument,
+        default=5 * NS_PER_S,
+        metavar="TIME",
+        help="look for closed files this often (default: 5s)",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="append the tables to this directory, as Parquet by hour (UTC)"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep what is not finished here, to go on after a stop (default: DIR/_checkpoint of --out; "
+        "without --out nothing is kept)",
+    )
+    _add_batches(parser)
+    parser.add_argument(
+        "--format", choices=("text", "jsonl"), default="text", help="form of the lines (default: text)"
+    )
+    parser.add_argument(
+        "--on-incident",
+        metavar="COMMAND|URL",
+        help="when an incident opens, changes or closes, start this command with the event as JSON on its "
+        "standard input, or POST it to this URL",
+    )
+    parser.add_argument(
+        "--master", type=_local_master, default="local[*]", metavar="URL", help="where Spark runs: local[N]"
+    )
+    add_port(parser)
+    parser.add_argument(
+        "--partitions",
+        type=count_argument,
+        default=4,
+        metavar="N",
+        help="number of groups that connections are divided into (default: 4)",
+    )
+    add_keylog(parser)
+    add_quiet(parser)
+
+
+def _add_batches(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide when which files are read."""
+    parser.add_argument(
+        "--settle",
+        type=duration_argument,
+        default=30 * NS_PER_S,
+        metavar="TIME",
+        help="a file is closed when a newer one of its series exists, or when it has not grown for this "
+        "long (default: 30s)",
+    )
+    parser.add_argument(
+        "--until-idle",
+        type=duration_argument,
+        metavar="TIME",
+        help="when no file was closed for this long, end all connections and stop (default: never)",
+    )
+    parser.add_argument(
+        "--max-files",
+        type=count_argument,
+        default=64,
+        metavar="N",
+        help="files that are read at a time at most (default: 64)",
+    )
+
+
+def _local_master(text: str) -> str:
+    if text != "local" and not text.startswith("local["):
+        raise argparse.ArgumentTypeError(f"{text!r}: watch runs on this machine only so far, as in local[2]")
+    return text
