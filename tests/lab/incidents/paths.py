@@ -140,7 +140,10 @@ def slow_reader(s: Scene) -> None:
     """A consumer's process hangs for long spells while answers wait: its window closes."""
     topic = s.topic(partitions=3)
     s.background(producers=1, consumers=1)
-    s.start("produce", "librdkafka", topics=[topic], per_second=50, burst=50, value_bytes=1500, linger_ms=20)
+    # More in a second than a socket's buffers hold: what waits there must fill them.
+    s.start(
+        "produce", "librdkafka", topics=[topic], per_second=400, burst=100, value_bytes=1500, linger_ms=20
+    )
     slow, child = s.start(
         "consume",
         "librdkafka",
