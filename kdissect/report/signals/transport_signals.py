@@ -65,6 +65,9 @@ AT_ONCE_NS, LEFT_AT_ONCE, RETRY_NS = SECOND, 5, 5 * SECOND
 UNANSWERED_NS = SECOND
 """An attempt to connect that nobody answered for less may be answered after the end of the capture."""
 
+UP_EDGE_NS = 2 * SECOND
+"""A broker that is up need not talk in the first and the last seconds of a capture."""
+
 FAILED = ("failed", "unanswered")
 
 
@@ -293,9 +296,10 @@ def _advertised_signal(
 
 
 def _is_up(context: SignalContext, address: Address, node: int, attempts: np.ndarray) -> bool:
-    """Return whether the broker talks elsewhere during all `attempts`: it serves, or it is a client itself.
+    """Return whether the broker talks elsewhere during the `attempts`: it serves, or it is a client itself.
 
-    It serves at another address or port. It is a client as a follower, or from its own host.
+    It serves at another address or port. It is a client as a follower, or from its own host. Attempts may
+    begin and end with the capture, so the first and the last seconds do not count.
     """
     columns, facts = context.facts.columns, context.connections
     servers = zip(
@@ -304,8 +308,10 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
     clients = zip(
         columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
     )
-    first_ns, last_ns = facts.first_ns[attempts].min(), facts.first_ns[attempts].max()
-    throughout = facts.talks & (facts.first_ns <= first_ns) & (facts.last_ns >= last_ns + UNANSWERED_NS // 2)
+    first_ns, last_ns = int(facts.first_ns[attempts].min()), int(facts.first_ns[attempts].max())
+    until_ns = min(last_ns + UNANSWERED_NS // 2, context.end_ns - UP_EDGE_NS)
+    throughout = facts.talks & (facts.first_ns <= max(first_ns, context.begin_ns + UP_EDGE_NS))
+    throughout &= facts.last_ns >= until_ns
     own_host = address[0] if address[0] not in LOOPBACK_HOSTS else None
     return any(
         server != address

@@ -145,6 +145,20 @@ def test_a_broker_that_is_seen_only_as_a_follower_is_up() -> None:
     assert "wrong_advertised_listener" not in found
 
 
+def test_attempts_at_a_wrong_address_may_begin_and_end_with_the_capture() -> None:
+    attempts = [attempt(100 + n, 9999, n) for n in range(41)]
+    late = {"first_time_ns": BEGIN + SECOND, "last_time_ns": BEGIN + 39 * SECOND}
+    (incident,) = report_of(
+        traffic(), (), [*(row | late for row in pair_connections()), *attempts], ADVERTISED
+    ).incidents
+    assert incident.cause == "wrong_advertised_listener"
+    assert incident.begin_ns == BEGIN
+    gone = {"last_time_ns": BEGIN + 20 * SECOND}
+    connections = [row | (gone if row["server_host"] != BROKER else {}) for row in pair_connections()]
+    found = dict(causes(report_of(traffic(), (), [*connections, *attempts], ADVERTISED)))
+    assert "wrong_advertised_listener" not in found
+
+
 def test_an_advertised_address_that_was_open_before_is_not_wrong() -> None:
     opened = connection(99, client_host=CLIENT, server_host=BROKER_HOSTS[1], server_port=9999)
     connections = [*pair_connections(), opened, *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
