@@ -57,7 +57,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
         for sentence in sentences:
             notify(f"kdissect: {sentence}")
-        return ExitCode.CONDITION_MET if sentences else ExitCode.DONE
+        return run.exit_code(ExitCode.CONDITION_MET if sentences else ExitCode.DONE)
 
 
 def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":

@@ -6,21 +6,21 @@ Start Spark, open and index the captures, plan the run.
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
-from kdissect.cli.interrupt import interruptible_input
+from kdissect.cli.interrupt import first_interrupt, interruptible_input
 from kdissect.cli.options import pseudonyms_of
 from kdissect.cli.payload_options import folder_schemas
-from kdissect.errors import UserError
+from kdissect.errors import ExitCode, UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.session import Engine, SparkSettings
-from kdissect.text import escape_control
+from kdissect.text import escape_control, format_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kdissect.capture.index.range_scan import RangeScan, RangeTask
     from kdissect.capture.inputs import Inputs
     from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.reading_stop import ReadingStop
     from kdissect.tables.anonymize import Pseudonyms
 
 
@@ -41,14 +42,24 @@ class NothingToReportError(UserError):
     """The captures can be read, but hold nothing that could be dissected; the message is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AnalysisRun:
-    """Captures that are indexed, the work to do on them, and the engine that does it."""
+    """Captures that are indexed, the work to do on them, and the engine that does it.
+
+    `index` becomes that of what was read, and `interruption` tells it, if the user ends the reading.
+    """
 
     engine: Engine | ConnectEngine
     index: "CaptureIndex"
     work: "AnalysisWork"
     pseudonyms: "Pseudonyms | None"
+    armed: ExitStack
+    """While it is open, the first Ctrl-C ends the reading only."""
+    interruption: str = ""
+
+    def exit_code(self, done: int = ExitCode.DONE) -> int:
+        """Return the exit code of a command that is `done`, or that of an interrupted one."""
+        return ExitCode.INTERRUPTED if self.interruption else done
 
 
 def notify(line: str) -> None:
@@ -87,6 +98,7 @@ def prepare_run(
     """
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
     from kdissect.spark.progress import IndexProgress
+    from kdissect.spark.reading_stop import ReadingStop
 
     engine.build()
     with interruptible_input(paths) as standard_input:
@@ -94,13 +106,54 @@ def prepare_run(
     with IndexProgress(arguments.quiet) as progress:
         split_bytes = arguments.split_bytes or SPLIT_BYTES
         index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
+    stop, armed = None, engine.afterwards.enter_context(ExitStack())
+    if engine.settings.local:
+        stop = ReadingStop.new(scratch)
+        arm_interrupt(armed, stop)
     _announce(index, arguments.quiet)
     if not index.packets:
         if standard_input and standard_input.was_interrupted:
             raise KeyboardInterrupt  # nothing came that could be reported
         raise NothingToReportError(f"{_captures_hold(index)} no packets")
     pseudonyms = pseudonyms_of(arguments)
-    return AnalysisRun(engine, index, _plan(engine, arguments, index, pseudonyms, scratch), pseudonyms)
+    work = _plan(engine, arguments, index, pseudonyms, scratch, stop)
+    return AnalysisRun(engine, index, work, pseudonyms, armed)
+
+
+def arm_interrupt(armed: ExitStack, stop: "ReadingStop") -> None:
+    """Make the first Ctrl-C ask for the end of reading until `armed` is closed."""
+    armed.close()
+    armed.enter_context(first_interrupt(stop.ask))
+
+
+@contextmanager
+def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
+    """Return the Spark context for a job that reads captures.
+
+    Its progress is shown, and the first Ctrl-C ends the reading, within the `with` block.
+    """
+    from kdissect.spark.progress import JobProgress
+
+    stop = run.work.stop
+    if stop and not stop.is_asked_for:
+        arm_interrupt(run.armed, stop)
+    with run.armed:
+        spark = run.engine.context()
+        with JobProgress(spark, quiet, meters=run.work.meters):
+            yield spark
+    interruption = stop.settle() if stop else None
+    if interruption is None or run.interruption:
+        return
+    from kdissect.capture.index.index_prefix import index_prefix, split_bytes
+
+    read, size = index_prefix(run.index, interruption.split), split_bytes(run.index.splits)
+    run.interruption = (
+        f"interrupted: only {format_size(split_bytes(read.splits))} of {format_size(size)} were read"
+    )
+    if interruption.tasks_left_out:
+        run.interruption += ", and some connections not at all"
+    run.index = read
+    notify(f"kdissect: {run.interruption}")
 
 
 @contextmanager
@@ -150,6 +203,7 @@ def _plan(
     index: "CaptureIndex",
     pseudonyms: "Pseudonyms | None",
     scratch: "Path",
+    stop: "ReadingStop | None",
 ) -> "AnalysisWork":
     """Return the work on indexed captures.
 
@@ -166,15 +220,17 @@ def _plan(
     selected = table_filter(arguments, index.earliest_time_ns or 0)
     options = TableOptions(selected, pseudonyms, keys=keys, schemas=folder_schemas(arguments))
     sample = take_sample(index.splits, arguments.port)
-    work = AnalysisWork(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
+    work = AnalysisWork(
+        index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample, stop=stop
+    )
     if engine.settings.local and not arguments.quiet:
         work = replace(work, meters=PassMeters.new(scratch, index.splits))
     if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
         shares = work.shares(engine.settings.cores)
-        ahead = scan_locally(work.splits, work.ports, shares, scratch / "pieces", engine.is_up)
+        ahead = scan_locally(work.splits, work.ports, shares, scratch / "pieces", engine.is_up, stop=stop)
         work = replace(work, ahead=ahead)
         if work.meters:
-            work.meters.scanned.add(sum(split.stop - split.start for split in work.splits[: ahead.done]))
+            work.meters.scanned.append(sum(split.stop - split.start for split in work.splits[: ahead.done]))
     return work
 
 

@@ -12,12 +12,12 @@ from kdissect.cli.context import prepare_run, spark_engine
 from kdissect.cli.filter_options import given_filters
 from kdissect.cli.options import RANKINGS, anonymizes
 from kdissect.cli.report_build import report_input, signal_grid
-from kdissect.errors import UsageError
+from kdissect.errors import ExitCode, UsageError
 
 NEEDED = ("capture", "filters", "profile", "apis", "clients", "errors", "findings")
 
 
-def diff(arguments: argparse.Namespace) -> None:
+def diff(arguments: argparse.Namespace) -> int:
     """Run the command."""
     sides: list[Mapping[str, Any] | None] = [
         _saved_report(path) for path in (arguments.before, arguments.after)
@@ -29,6 +29,7 @@ def diff(arguments: argparse.Namespace) -> None:
         if side is not None:
             _check_saved(path, side, arguments, captures)
     by = arguments.by or next((side["profile"]["by"] for side in sides if side is not None), RANKINGS[0])
+    done: int = ExitCode.DONE
     with ExitStack() as running:
         engine = running.enter_context(spark_engine(arguments, captures)) if captures else None
 
@@ -42,6 +43,7 @@ def diff(arguments: argparse.Namespace) -> None:
             if sides[at] is None and engine is not None:
                 run = prepare_run(engine, arguments, [path])
                 found = report_input(run, arguments, steps=signal_grid(run), more_to_come=True)
+                done = run.exit_code(done)
                 sides[at] = json.loads(json.dumps(to_plain(found.summary(ProfileBy(by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:
@@ -52,6 +54,7 @@ def diff(arguments: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
     else:
         sys.stdout.write(render(compared, terminal_of(sys.stdout, color=arguments.color)))
+    return done
 
 
 def _check_saved(

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.storage import is_uri
-from kdissect.cli.context import analysis_run, notify
+from kdissect.cli.context import analysis_run, notify, reading_job
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 
 
-def export(arguments: argparse.Namespace) -> None:
+def export(arguments: argparse.Namespace) -> int:
     """Run the command."""
     wanted = [
         table
@@ -34,21 +34,21 @@ def export(arguments: argparse.Namespace) -> None:
         if table in arguments.table or ("all" in arguments.table and table in TABLES)
     ]
     if arguments.out == STANDARD_OUTPUT:
-        _export_to_standard_output(arguments, wanted)
-        return
+        return _export_to_standard_output(arguments, wanted)
     if arguments.one_file and is_uri(arguments.out):
         raise UsageError("--one-file writes to a local directory: name one with --out")
     near = SparkSettings(master=arguments.master).local
     target = table_target(arguments.out, arguments.overwrite, near)
     try:
-        _write(arguments, wanted, target)
+        done = _write(arguments, wanted, target)
         if not arguments.quiet:
             notify(f"kdissect: {', '.join(wanted)} written to {arguments.out}")
+        return done
     finally:
         target.abandon()
 
 
-def _export_to_standard_output(arguments: argparse.Namespace, wanted: "Sequence[str]") -> None:
+def _export_to_standard_output(arguments: argparse.Namespace, wanted: "Sequence[str]") -> int:
     """Write one table to standard output, when it is complete."""
     if len(wanted) != 1 or arguments.format == TableFormat.PARQUET:
         raise UsageError("--out - takes one --table, and --format csv or jsonl")
@@ -56,16 +56,18 @@ def _export_to_standard_output(arguments: argparse.Namespace, wanted: "Sequence[
     with ScratchDirectory() as scratch:
         target = TableDirectory(scratch / "tables")
         try:
-            _write(arguments, wanted, target)
+            done = _write(arguments, wanted, target)
             with (scratch / "tables" / f"{wanted[0]}.{arguments.format}").open("rb") as rows:
                 shutil.copyfileobj(rows, sys.stdout.buffer)
+            return done
         finally:
             target.abandon()
 
 
 def _write(
     arguments: argparse.Namespace, wanted: "Sequence[str]", target: TableDirectory | TableStore
-) -> None:
+) -> int:
+    """Write the tables. Return the exit code."""
     with analysis_run(arguments) as run:
         session = run.engine.session()
 
@@ -76,14 +78,16 @@ def _write(
         finish = FINISH.get(format)
         frames = report_frames(run, arguments, session, wanted, finish)
         own = [table for table in wanted if table in ROW_TABLES]
-        with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
+        with reading_job(run, arguments.quiet):
             tables = (jobs.tables(session, run.work, own, finish) if own else {}) | frames
+        with JobProgress(run.engine.context(), arguments.quiet):
             if arguments.times == "iso":
                 tables = {name: _with_time_texts(name, frame) for name, frame in tables.items()}
             if isinstance(target, TableDirectory):
                 target.write(tables, format, arguments.one_file)
             else:
                 target.write(tables, format)
+        return run.exit_code()
 
 
 def _with_time_texts(name: str, frame: Any) -> Any:

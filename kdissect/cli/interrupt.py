@@ -1,14 +1,15 @@
 """The first Ctrl-C ends the reading and not the command: what was read so far is still reported.
 
 Within `first_interrupt` the first SIGINT sets a flag, and whoever reads a pipe through `InterruptibleStream`
-then finds its end. The second one raises KeyboardInterrupt, as ever.
+then finds its end. Tasks of Spark are told by `spark.reading_stop`. The second SIGINT raises
+KeyboardInterrupt, as ever.
 """
 
 import os
 import select
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from types import FrameType
@@ -23,9 +24,10 @@ INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C ag
 class Interrupt:
     """Whether the user wants to end the reading; `descriptor` becomes readable when that is so."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
         self.descriptor, self._alarm = os.pipe()
         self.has_come = False
+        self._on_first = on_first
 
     def handle(self, _signal: int, _frame: FrameType | None) -> None:
         """Note the first SIGINT. Raise KeyboardInterrupt at the second one."""
@@ -33,7 +35,14 @@ class Interrupt:
             raise KeyboardInterrupt
         self.has_come = True
         os.write(self._alarm, b"!")
+        if self._on_first:
+            self._on_first()
         sys.stderr.write(INTERRUPTED)
+
+    def since_now(self) -> Callable[[], bool]:
+        """Return the function that tells whether the first SIGINT has come after this call."""
+        came_before = self.has_come
+        return lambda: self.has_come and not came_before
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -59,9 +68,9 @@ class InterruptibleStream:
 
 
 @contextmanager
-def first_interrupt() -> Iterator[Interrupt]:
-    """Make the first SIGINT end the reading within the `with` block."""
-    interrupt = Interrupt()
+def first_interrupt(on_first: Callable[[], None] | None = None) -> Iterator[Interrupt]:
+    """Make the first SIGINT end the reading within the `with` block, and call `on_first`."""
+    interrupt = Interrupt(on_first)
     try:
         before = signal.signal(signal.SIGINT, interrupt.handle)
     except ValueError:  # outside the main thread the caller handles signals

@@ -25,8 +25,5 @@ def ready(arguments: argparse.Namespace) -> int:
             sys.stdout.write(json.dumps(to_plain(answer), indent=2) + "\n")
         else:
             sys.stdout.write(render(answer, terminal_of(sys.stdout, color=arguments.color)))
-        return (
-            ExitCode.CONDITION_MET
-            if any(row.verdict is UpgradeVerdict.BREAKS for row in answer.obstacles)
-            else 0
-        )
+        breaks = any(row.verdict is UpgradeVerdict.BREAKS for row in answer.obstacles)
+        return run.exit_code(ExitCode.CONDITION_MET if breaks else ExitCode.DONE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdissect.cli.context import (
     AnalysisRun,
     NothingToReportError,
+    reading_job,
     reason_for_no_report,
 )
 from kdissect.cli.filter_options import given_filters
@@ -59,11 +60,8 @@ def report_input(
     from kdissect.report.render import report_text  # noqa: F401 - loaded here, while Spark is still starting
     from kdissect.spark import jobs
     from kdissect.spark.capture_facts import capture_facts
-    from kdissect.spark.progress import JobProgress
 
-    spark = run.engine.context()
-
-    with JobProgress(spark, arguments.quiet, meters=run.work.meters):
+    with reading_job(run, arguments.quiet) as spark:
         blobs = jobs.figures(spark, run.work, grid, steps)
     if not more_to_come:
         run.engine.rest(needs_memory=sum(map(len, blobs)) > LARGE_FIGURES)
@@ -115,7 +113,9 @@ def _nothing(run: AnalysisRun, analysis: "Analysis", filters: "tuple[AppliedFilt
 
 
 def anonymized_facts(run: AnalysisRun, facts: "CaptureFacts") -> "CaptureFacts":
-    """Return the facts of the capture, with names replaced if the user wants it."""
+    """Return the facts of the capture, with names replaced if the user wants it, and how far it was read."""
+    if run.interruption:
+        facts = replace(facts, warnings=(run.interruption, *facts.warnings))
     if run.pseudonyms is None:
         return facts
     warnings = run.pseudonyms.texts(facts.warnings, facts.files)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kdissect.capture.storage import is_uri, local_path
 from kdissect.cli.dump_input import SPLIT_BYTES
 from kdissect.cli.filter_options import duration_argument, exchange_filter
+from kdissect.cli.interrupt import Interrupt, first_interrupt
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
     add_anonymize,
@@ -20,7 +21,7 @@ from kdissect.cli.options import (
     positive_argument,
     pseudonyms_of,
 )
-from kdissect.errors import OutputError, UsageError, UserError
+from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.files import ScratchDirectory, UnfinishedOutput
 from kdissect.text import escape_control, format_size
 
@@ -86,10 +87,11 @@ def add_slice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def slice(arguments: argparse.Namespace) -> None:
+def slice(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from kdissect.capture.index.index import index_captures
     from kdissect.capture.inputs import open_inputs
+    from kdissect.streams.tls.keylog import keys_for
 
     if anonymizes(arguments) and arguments.with_secrets:
         raise UsageError("--anonymize writes plaintext without secrets: leave out --with-secrets")
@@ -105,10 +107,14 @@ def slice(arguments: argparse.Namespace) -> None:
         except OSError as error:
             raise OutputError.of(target, error) from None
         with part:
-            summary = _write(arguments, found, part)
+            keys = keys_for(arguments.keylog, found.files)
+            span = _incident_span(arguments, found, keys)
+            with first_interrupt() as interrupt:
+                summary = _write(arguments, found, keys, span, part, interrupt)
             part.move()
     if not arguments.quiet:
         sys.stderr.write(f"kdissect: wrote {escape_control(str(target))}: {summary}\n")
+    return ExitCode.INTERRUPTED if interrupt.has_come else ExitCode.DONE
 
 
 def exchange_argument(text: str) -> "ExchangeNumber":
@@ -134,37 +140,45 @@ def _check_output(out: str, target: Path, inputs: "Inputs") -> None:
         raise UsageError(f"{target} is one of the captures to read: name another file with --out")
 
 
-def _write(arguments: argparse.Namespace, found: "CaptureIndex", part: UnfinishedOutput) -> str:
-    """Write the slice. Return what is in it."""
+def _write(
+    arguments: argparse.Namespace,
+    found: "CaptureIndex",
+    keys: "KeyLog",
+    span: "ConnectionSpan | None",
+    part: UnfinishedOutput,
+    interrupt: Interrupt,
+) -> str:
+    """Write the slice, of what is read until an interrupt. Return what is in it."""
+    from kdissect.capture.index.index_prefix import index_prefix
     from kdissect.exchanges.prescan import prescan_capture
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.slice.packet_selection import PacketComments, select
     from kdissect.slice.session_secrets import SessionSecrets
     from kdissect.slice.slice_writer import SliceWriter
-    from kdissect.streams.tls.keylog import keys_for
 
-    keys = keys_for(arguments.keylog, found.files)
-    span = _incident_span(arguments, found, keys)
-    prescan = prescan_capture(found.splits, arguments.port, keys)
+    prescan = prescan_capture(found.splits, arguments.port, keys, interrupt.since_now())
+    read = index_prefix(found, len(prescan.later_ns))
     anonymized = _anonymized(arguments)
     names = anonymized.comment_names(prescan.names) if anonymized else None
     comments = PacketComments()
     try:
         request = _request(arguments, found.earliest_time_ns or 0, span)
-        reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+        reader = ExchangeReader(read.splits, arguments.port, prescan, keys, interrupt.since_now())
         selection = select(reader, request, prescan.names, comments, names)
+        if interrupt.has_come:
+            read = index_prefix(read, reader.splits_read)
         if not selection.connections:
             raise UserError(NOTHING)
         rewriter = None
         if anonymized:
-            reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+            reader = ExchangeReader(read.splits, arguments.port, prescan, keys)
             rewriter = anonymized.read(reader, selection)
             if not selection.connections:
                 raise UserError(NOT_OPENED)
         secrets = SessionSecrets(keys) if arguments.with_secrets else None
         with part.binary_file(PRIVATE if arguments.with_secrets else 0o666) as out:
             writer = SliceWriter(out, selection, secrets, rewriter)
-            writer.write(found.files)
+            writer.write(read.files, interrupt.since_now())
     finally:
         comments.close()
         if anonymized:

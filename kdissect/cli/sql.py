@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from kdissect.cli.context import notify, prepare_run, spark_engine
+from kdissect.cli.context import notify, prepare_run, reading_job, spark_engine
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
@@ -22,7 +22,7 @@ ROWS_SHOWN = 1000
 UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 
-def sql(arguments: argparse.Namespace) -> None:
+def sql(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with spark_engine(arguments, arguments.paths) as engine:
         engine.build()
@@ -30,13 +30,12 @@ def sql(arguments: argparse.Namespace) -> None:
         session = engine.session()
 
         from kdissect.spark import jobs
-        from kdissect.spark.progress import JobProgress
         from kdissect.spark.queries import run_query
 
         try:
             wanted = checked_tables(session, arguments)
             run = prepare_run(engine, arguments, arguments.paths)
-            with JobProgress(run.engine.context(), arguments.quiet, meters=run.work.meters):
+            with reading_job(run, arguments.quiet):
                 own = [table for table in wanted if table in ROW_TABLES]
                 views = jobs.tables(session, run.work, own) if own or not wanted else {}
             views |= report_frames(run, arguments, session, wanted)
@@ -44,6 +43,7 @@ def sql(arguments: argparse.Namespace) -> None:
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
         WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)
+        return run.exit_code()
 
 
 def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:

@@ -13,7 +13,7 @@ from kdissect.text import escape
 NAMES_LISTED = 5  # other topics, if the requested one is not in the capture
 
 
-def who(arguments: argparse.Namespace) -> None:
+def who(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if anonymizes(arguments) and any(sign in arguments.named for sign in "*?["):
         raise UsageError("with --anonymize, TOPIC must be a full name without wildcards")
@@ -41,3 +41,4 @@ def who(arguments: argparse.Namespace) -> None:
             sys.stdout.write(json.dumps([to_plain(ends) for ends in found], indent=2) + "\n")
         else:
             sys.stdout.write(render(found, terminal_of(sys.stdout, color=arguments.color)))
+        return run.exit_code()

@@ -8,7 +8,7 @@
 Only messages that can tell names or addresses are decoded.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -62,22 +62,32 @@ def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
     return new_flow_processor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
 
 
-def scan_pieces(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.RecordBatch]:
-    """Yield the pieces of each split (rows of `segment_index.PIECES`), split by split."""
+def scan_pieces(
+    splits: Sequence[Split], ports: Iterable[int], is_stopped: Callable[[], bool] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the pieces of each split (rows of `segment_index.PIECES`), split by split, until stopped."""
     flows = FlowTable(ports)
     for split in splits:
+        if is_stopped and is_stopped():
+            return
         pieces = scan_split(split, gathering=flows, most_attempts=ATTEMPTS)
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 
 def prescan_capture(
-    splits: Sequence[Split], ports: Iterable[int] = (), keys: KeyLog = NO_KEYS
+    splits: Sequence[Split],
+    ports: Iterable[int] = (),
+    keys: KeyLog = NO_KEYS,
+    is_stopped: Callable[[], bool] | None = None,
 ) -> PrescanResult:
-    """Return the facts about a capture, reading it once. Of two names of one topic id the first is kept."""
+    """Return the facts about a capture, reading it once, until it ends or `is_stopped`.
+
+    Of two names of one topic id the first is kept.
+    """
     processor = new_processor(splits, keys)
     facts = CollectedFacts()
     earliest = []
-    for pieces in scan_pieces(splits, ports):
+    for pieces in scan_pieces(splits, ports, is_stopped):
         times = unpack(pieces["segments"], pieces["count"].to_numpy())[TIME]
         earliest.append(int(times.min()) if len(times) else NEVER)
         for batch in processor.feed(pieces):

@@ -44,15 +44,19 @@ class ExchangeReader:
         ports: Iterable[int],
         prescan: PrescanResult | LiveFacts,
         keys: KeyLog = NO_KEYS,
+        is_stopped: Callable[[], bool] | None = None,
     ) -> None:
         """Prepare to read the splits, of all TCP ports if `ports` is empty; `keys` decrypt TLS.
 
+        Reading ends before the next split once `is_stopped`; `splits_read` counts those before.
         A capture that is still being written has no prescan: `LiveFacts` are collected while it is read.
         """
         self._splits = splits
         self._ports = tuple(ports)
         self._prescan = prescan
         self._processor = new_processor(splits, keys)
+        self._is_stopped = is_stopped
+        self.splits_read = 0
         self._count = 0
         self._addresses: dict[int, tuple[str, str]] = {}  # row of a connection -> client, server
 
@@ -70,7 +74,8 @@ class ExchangeReader:
         order = ExternalSort()
         processor = self._processor
         try:
-            for index, pieces in enumerate(scan_pieces(self._splits, self._ports)):
+            for index, pieces in enumerate(scan_pieces(self._splits, self._ports, self._is_stopped)):
+                self.splits_read += 1
                 for batch in processor.feed(pieces):
                     self._add(order, batch, is_wanted)
                 unfinished_ns = min(earliest_unfinished(state, count) for state, count in processor.states())

@@ -5,6 +5,7 @@ so interfaces without packets are left out. Packets stay in the order in which k
 file, by the time of their first packets.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -63,8 +64,11 @@ class SliceWriter:
         self._named: set[tuple[int, bytes]] = set()
         self.counts = SliceCounts()
 
-    def write(self, files: tuple[FileIndex, ...]) -> None:
-        """Copy what matches from all files. Raise OSError if a file cannot be read or the slice written."""
+    def write(self, files: tuple[FileIndex, ...], is_stopped: Callable[[], bool] | None = None) -> None:
+        """Copy what matches from all files, until `is_stopped` between two splits.
+
+        Raise OSError if a file cannot be read or the slice written.
+        """
         self._out.write(section_block())
         for file in files:
             if not file.splits:
@@ -72,6 +76,8 @@ class SliceWriter:
             with open_storage(file.splits[0].path) as source:
                 behind = 0
                 for split in file.splits:
+                    if is_stopped and is_stopped():
+                        return
                     self._copy_names(source, split, behind, split.start)
                     behind = split.stop
                     for packet in self._matcher.packets_of(split, source):

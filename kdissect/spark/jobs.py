@@ -52,6 +52,7 @@ from kdissect.spark.partitioning import (
     tasks_for,
 )
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
+from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables.schemas import ROW_TABLES
@@ -83,6 +84,8 @@ class AnalysisWork:
     ahead: LocalScan | None = None
     meters: PassMeters | None = None
     """What counts the bytes that are done, on this machine."""
+    stop: ReadingStop | None = None
+    """What lets the user end the reading, on this machine."""
 
     def shares(self, cores: int) -> Partitioning:
         """Return how connections are partitioned for a number of cores."""
@@ -117,7 +120,7 @@ def figures(
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
-    step = _metered(
+    step = _watched(
         work,
         backend_of(spark),
         partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps),
@@ -140,7 +143,7 @@ def tables(
     them. `finish` is applied to each batch last.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
-    step = _metered(
+    step = _watched(
         work,
         backend_of(session),
         partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
@@ -177,17 +180,24 @@ def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:
         ports=work.ports,
         shares=shares,
         meter=work.meters.scanned if work.meters else None,
+        stop=work.stop,
     )
     count = tasks_for(len(left), backend.cores)
     return backend.scan_and_shuffle(scan, left, count, shares.partitions, work.ahead)
 
 
-def _metered(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a step that counts the bytes of pass two."""
-    if work.meters is None:
-        return step
-    partitions = work.shares(backend.cores).partitions
-    return partial(_count_and_step, step=step, meters=work.meters, splits=work.splits, partitions=partitions)
+def _watched(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step that counts the bytes of pass two, and ends where the user ends the reading."""
+    if work.meters:
+        partitions = work.shares(backend.cores).partitions
+        step = partial(
+            _count_and_step, step=step, meters=work.meters, splits=work.splits, partitions=partitions
+        )
+    return partial(_step_until_stop, step=step, stop=work.stop) if work.stop else step
+
+
+def _step_until_stop(batches: Iterable[pa.RecordBatch], step: Callable[..., Any], stop: ReadingStop) -> Any:
+    return step(stop.reading(batches))
 
 
 def _count_and_step(
@@ -206,13 +216,16 @@ def _scan(
     ports: Sequence[int],
     shares: Partitioning,
     meter: ByteMeter | None = None,
+    stop: ReadingStop | None = None,
 ) -> Iterator[tuple[int, Blob]]:
     for ordinal in ordinals:
+        if stop and not stop.lets_scan(ordinal):
+            return
         for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
             for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
                 yield partition, (ordinal, to_blob(rows))
         if meter:
-            meter.add(splits[ordinal].stop - splits[ordinal].start)
+            meter.append(splits[ordinal].stop - splits[ordinal].start)
 
 
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
@@ -247,7 +260,11 @@ def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, Analysis
     if not work.treatment.filter.needs_names:
         return pieces, work
     pieces = pieces.kept()
-    step = partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys)
+    step: Callable[..., Any] = partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys)
+    if work.stop:
+        step = partial(_step_until_stop, step=step, stop=work.stop)
     found = pieces.through(partial(_named_blobs, step=step)).collected()
+    if work.stop:
+        work.stop.settle()
     names = tasks.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
     return pieces, replace(work, treatment=replace(work.treatment, names=names))

@@ -4,45 +4,23 @@ Workers append what they did to a file beside those of the run, and the driver a
 tells of a task before it ends. A run on a cluster has no such file.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
-
-COUNT = Struct("<q")
+from kdissect.spark.number_log import NumberLog
 
 
 @dataclass(frozen=True, slots=True)
-class ByteMeter:
-    """A count of bytes that several processes raise: the file at `path` has one number for each raise."""
-
-    path: str
-
-    def add(self, count: int) -> None:
-        """Raise the count. A progress line is not worth a failure, so errors are passed over."""
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        except OSError:
-            return
-        try:
-            os.write(descriptor, COUNT.pack(count))  # atomic: O_APPEND, and far below a page
-        except OSError:
-            pass
-        finally:
-            os.close(descriptor)
+class ByteMeter(NumberLog):
+    """A count of bytes that several processes raise: the log has one number for each raise."""
 
     def total(self) -> int:
         """Return the count."""
-        try:
-            return int(np.fromfile(self.path, np.int64).sum())
-        except OSError:
-            return 0
+        return sum(self.numbers())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +48,8 @@ class PassMeters:
         for batch in batches:
             yield batch
             reached = batch["split"][batch.num_rows - 1].as_py() + 1 if batch.num_rows else done
-            self.dissected.add(sum(split.stop - split.start for split in splits[done:reached]) // partitions)
+            self.dissected.append(
+                sum(split.stop - split.start for split in splits[done:reached]) // partitions
+            )
             done = max(done, reached)
-        self.dissected.add(sum(split.stop - split.start for split in splits[done:]) // partitions)
+        self.dissected.append(sum(split.stop - split.start for split in splits[done:]) // partitions)

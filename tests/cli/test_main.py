@@ -34,6 +34,33 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "command", [("analyze",), ("sql", "SELECT count(*) FROM exchanges")], ids=lambda one: one[0]
+)
+def test_the_first_interrupt_reports_what_was_read(command: tuple[str, ...]) -> None:
+    run = subprocess.Popen(
+        [*COMMAND, "analyze", CAPTURE, "--split-bytes", "50000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(
+            KDISSECT_STARTUP="-local_scan"
+        ),  # else everything may be read before the signal comes
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    assert run.stderr
+    for line in run.stderr:
+        if b"packets," in line:
+            break
+    run.send_signal(signal.SIGINT)
+    output, errors = run.communicate(timeout=250)
+    assert run.returncode == 130
+    assert b"interrupted: what came until now is reported" in errors
+    assert b"interrupted: only 49.1 KiB of 789 KiB were read" in errors
+    assert b"Traceback" not in errors
+    assert b"interrupted: only" in output
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("moment", ["starting", "working"])
 def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str, tmp_path: Path) -> None:
@@ -58,6 +85,10 @@ def test_interrupts_end_everything(number: signal.Signals, code: int, moment: st
         while not list(tmp_path.glob("kdissect-*/spool-*")) and run.poll() is None:
             time.sleep(0.01)
     run.send_signal(number)
+    if moment == "working" and number == signal.SIGINT:  # the first one ends the reading only
+        while b"interrupted" not in run.stderr.readline() and run.poll() is None:
+            pass
+        run.send_signal(number)
     assert run.wait(timeout=60) == code
     assert b"Traceback" not in run.stderr.read()
     run.stderr.close()

@@ -1,10 +1,16 @@
 """`kdissect slice`: what it refuses, and who can read what it writes."""
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
+import dpkt
 import pytest
 
+from kdissect.capture.scan import scan_split
 from kdissect.cli.main import main
+from kdissect.errors import ExitCode
 from tests.slice.sliced_capture import CAPTURES
 
 CAPTURE = CAPTURES / "expired.pcapng"
@@ -45,3 +51,31 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path, capfd: pytest.CaptureF
     assert main(["slice", str(CAPTURE), "--with-secrets", "-o", str(out)]) == 0
     assert out.stat().st_mode & 0o777 == 0o600
     assert "exchanges on" in capfd.readouterr().err
+
+
+def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, part = tmp_path / "whole.pcapng", tmp_path / "part.pcapng"
+    monkeypatch.setattr("kdissect.cli.slice.SPLIT_BYTES", 50_000)
+    assert main(["slice", str(CAPTURE), "-o", str(whole)]) == 0
+    scanned = []
+
+    def scan_and_interrupt(*arguments: Any, **options: Any) -> Any:
+        scanned.append(1)
+        if len(scanned) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return scan_split(*arguments, **options)
+
+    monkeypatch.setattr("kdissect.exchanges.prescan.scan_split", scan_and_interrupt)
+    assert main(["slice", str(CAPTURE), "-o", str(part)]) == ExitCode.INTERRUPTED
+    assert "interrupted: what came until now is reported" in capfd.readouterr().err
+    assert len(scanned) == 6  # the first three splits, for names and for exchanges
+    everything, beginning = packet_times(whole), packet_times(part)
+    assert 0 < len(beginning) < len(everything)
+    assert beginning == everything[: len(beginning)]
+
+
+def packet_times(path: Path) -> list[tuple[float, bytes]]:
+    with path.open("rb") as file:
+        return list(dpkt.pcapng.Reader(file))

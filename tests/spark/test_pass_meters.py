@@ -16,12 +16,12 @@ def test_counts_of_several_processes_add_up(tmp_path: Path) -> None:
     meter = ByteMeter(str(tmp_path / "count"))
     assert meter.total() == 0
     for count in (5, 1 << 40, 0):
-        ByteMeter(meter.path).add(count)
+        ByteMeter(meter.path).append(count)
     assert meter.total() == (1 << 40) + 5
 
 
 def test_a_meter_without_a_place_fails_nothing() -> None:
-    ByteMeter("/no such folder/count").add(1)
+    ByteMeter("/no such folder/count").append(1)
 
 
 def test_partitions_count_their_shares(tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ def test_progress_in_bytes_with_the_time_left(tmp_path: Path, monkeypatch: pytes
     state = metered_state(meters, lambda: "writing")
     assert state() == "kdissect: reading packets, 0 B of 100 MiB"
     now[0] += 10
-    meters.scanned.add(50 << 20)
+    meters.scanned.append(50 << 20)
     assert state() == "kdissect: reading packets, 50.0 MiB of 100 MiB, about 30 s left"
-    meters.scanned.add(50 << 20)
+    meters.scanned.append(50 << 20)
     now[0] += 10
-    meters.dissected.add(20 << 20)
+    meters.dissected.append(20 << 20)
     assert state() == "kdissect: dissecting, 20.0 MiB of 100 MiB, about 13 s left"
-    meters.dissected.add(80 << 20)
+    meters.dissected.append(80 << 20)
     assert state() == "writing"

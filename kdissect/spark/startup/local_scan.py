@@ -20,6 +20,7 @@ from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, to_blob
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.partitioning import Partitioning
+from kdissect.spark.reading_stop import ReadingStop
 
 STAGE_SECONDS = 0.4  # overhead of a stage of Spark: scanning here is worth that long even when Spark is ready
 FEW_CONNECTIONS = 20_000  # the state of more would stay in the memory of this process, beside the tasks
@@ -54,10 +55,12 @@ def scan_locally(
     path: Path,
     spark_is_up: Callable[[], bool],
     seconds: float = STAGE_SECONDS,
+    stop: ReadingStop | None = None,
 ) -> LocalScan:
     """Scan splits into a new file `path`, until Spark is ready and would be faster with the rest.
 
-    A split that cannot be read ends the scan: the job that reads it again reports why. Raise DiskFullError.
+    The user may `stop` it after the first split. A split that cannot be read ends the scan: the job that
+    reads it again reports why. Raise DiskFullError.
     """
     places: list[list[tuple[int, int, int]]] = [[] for _ in range(shares.partitions)]
     left = sum(_bytes(split) for split in splits)
@@ -67,7 +70,7 @@ def scan_locally(
     with disk_full_explained(), path.open("wb") as file:
         for split in splits:
             speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
-            if spark_is_up() and left / speed > seconds:
+            if (stop and done and stop.is_asked_for) or (spark_is_up() and left / speed > seconds):
                 break
             try:
                 pieces = next(scanned)

@@ -1,0 +1,160 @@
+"""The end of reading before the captures end, when the user has pressed Ctrl-C, for a run on this machine.
+
+A job of Spark cannot be ended halfway and still return what it has. So its tasks look at files beside those
+of the run, and end by themselves:
+
+    pass one   stops at once. What counts as read are the splits before the first one that no task scanned.
+    pass two   stops at the split that the furthest task has reached, so that all connections end there.
+
+A stop in pass one takes effect in pass two later: that pass gets as much time as the reading has taken until
+then. If a task of pass two has ended already, the others stop where they are, and tasks that have not begun
+leave out their connections. A later job of the same run reads the same splits.
+
+A run on a cluster has no such files. There Ctrl-C ends the command.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kdissect.spark.number_log import NumberLog
+
+LEAST_SECONDS = 5.0
+"""What pass two gets at least after a stop in pass one: Spark may still be starting."""
+
+NS_PER_S = 10**9
+TO_THE_END = 1 << 62
+"""Stands for a split behind the last one: in `reached` a task that has ended, in `settled` no stop."""
+
+
+class Interruption(NamedTuple):
+    """What a run did not read: the splits from an ordinal on, and the connections of some tasks."""
+
+    split: int
+    tasks_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingStop:
+    """The files in which this process and the tasks agree on the end of reading."""
+
+    due: NumberLog  # when reading is to stop, in ns of the clock of the machine (`time.monotonic_ns`)
+    unscanned: NumberLog  # splits that tasks of pass one did not scan
+    reached: NumberLog  # splits that tasks of pass two came to
+    ends: NumberLog  # splits at which tasks of pass two stopped
+    left_out: NumberLog  # one number for each task of pass two that did not begin
+    settled: NumberLog  # the split at which later jobs of the run stop
+    agreed: str  # a file with the split at which running tasks of pass two stop
+    begun_ns: int
+
+    @classmethod
+    def new(cls, folder: Path) -> "ReadingStop":
+        """Return a stop that nobody has asked for, whose files lie in a folder."""
+
+        def log(name: str) -> NumberLog:
+            return NumberLog(str(folder / f"stop-{name}"))
+
+        return cls(
+            due=log("due"),
+            unscanned=log("unscanned"),
+            reached=log("reached"),
+            ends=log("ends"),
+            left_out=log("left-out"),
+            settled=log("settled"),
+            agreed=str(folder / "stop-agreed"),
+            begun_ns=time.monotonic_ns(),
+        )
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the user wants the reading to end."""
+        return bool(self.due.numbers())
+
+    def ask(self) -> None:
+        """Ask all tasks to stop."""
+        now = time.monotonic_ns()
+        dissecting = self.reached.numbers()
+        wait_ns = 0 if dissecting else max(now - self.begun_ns, int(LEAST_SECONDS * NS_PER_S))
+        self.due.append(now + wait_ns)
+
+    def lets_scan(self, ordinal: int) -> bool:
+        """Return whether pass one shall scan a split. Note it if not. The first split is always scanned."""
+        if settled := self.settled.numbers():
+            return ordinal < settled[0]
+        if not ordinal or not self.is_asked_for:
+            return True
+        self.unscanned.append(ordinal)
+        return False
+
+    def reading(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return what a task of pass two shall read of its descriptors, which come in order of splits."""
+        if settled := self.settled.numbers():
+            yield from (batch for batch in batches if _ordinal(batch) < settled[0])
+            return
+        if self._is_due() and self.reached.numbers():
+            self.left_out.append(1)
+            return
+        limit = min(self.unscanned.numbers(), default=TO_THE_END)
+        has_begun = False
+        for batch in batches:
+            ordinal = _ordinal(batch)
+            self.reached.append(ordinal)
+            if self._is_due():
+                limit = min(limit, self._agree(ordinal))
+            if ordinal >= limit:
+                self.ends.append(limit)
+                return
+            has_begun = True
+            yield batch
+        if has_begun:
+            self.reached.append(TO_THE_END)
+
+    def settle(self) -> Interruption | None:
+        """Return what the job that has ended did not read; None if it read everything.
+
+        Later jobs of the run leave out the same splits. Without a stop, they may still be stopped.
+        """
+        if not self.is_asked_for:
+            for log in (self.reached, self.ends):
+                with suppress(OSError):
+                    os.unlink(log.path)
+            return None
+        if not self.settled.numbers():
+            ends = self.ends.numbers() or [min(self.unscanned.numbers(), default=TO_THE_END)]
+            self.settled.append(max(ends))
+        split, tasks = self.settled.numbers()[0], len(self.left_out.numbers())
+        return Interruption(split, tasks) if split < TO_THE_END or tasks else None
+
+    def _is_due(self) -> bool:
+        due = self.due.numbers()
+        return bool(due) and time.monotonic_ns() >= due[0]
+
+    def _agree(self, ordinal: int) -> int:
+        """Return the split at which a task stops that has come to the split `ordinal`.
+
+        Every task notes where it is before it looks whether it shall stop. So no task is beyond the split
+        that the first one to look finds here.
+        """
+        reached = self.reached.numbers()
+        if TO_THE_END in reached:
+            return ordinal
+        draft = Path(f"{self.agreed}-{os.getpid()}")
+        with suppress(OSError):
+            draft.write_text(str(max(reached, default=ordinal) + 1))
+            os.link(draft, self.agreed)  # fails if another task was first
+        with suppress(OSError):
+            draft.unlink()
+        try:
+            return int(Path(self.agreed).read_text())
+        except (OSError, ValueError):
+            return ordinal
+
+
+def _ordinal(batch: pa.RecordBatch) -> int:
+    return int(batch["split"][batch.num_rows - 1].as_py()) if batch.num_rows else 0
