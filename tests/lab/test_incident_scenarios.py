@@ -21,11 +21,11 @@ record.load()
 def frame(
     source: str, target: str, ports: tuple[int, int] = (40_000, 9092), flags: int = 16, size: int = 60
 ) -> bytes:
-    """An Ethernet frame with an IPv4 and a TCP header."""
+    """An Ethernet frame with an IPv4 and a TCP header; what is above 54 bytes is data."""
     ethernet = bytes(12) + b"\x08\x00"
-    ip = (
-        bytes([0x45]) + bytes(8) + bytes([6]) + bytes(2) + socket.inet_aton(source) + socket.inet_aton(target)
-    )
+    length = struct.pack(">H", size - 14)
+    ends = socket.inet_aton(source) + socket.inet_aton(target)
+    ip = bytes([0x45, 0]) + length + bytes(5) + bytes([6]) + bytes(2) + ends
     tcp = struct.pack(">HH", *ports) + bytes(8) + bytes([0x50, flags]) + bytes(6)
     return (ethernet + ip + tcp).ljust(size, b"\0")
 
@@ -96,6 +96,14 @@ def test_share_of_lost_packets(share: float) -> None:
     assert abs(lost / 2000 - share) < 0.03
     assert (treatment.counted["passed"], treatment.counted["lost"]) == (2000 - lost, lost)
     assert ("first_lost_ns" in treatment.counted) == (lost > 0)
+
+
+def test_lost_packets_without_data_begin_no_incident() -> None:
+    treatment = Treatment({"cut": True})
+    assert treatment.delay_of(frame(HERE, THERE, size=54), 0.0) is None
+    assert "first_lost_ns" not in treatment.counted
+    treatment.delay_of(frame(HERE, THERE, size=55), 0.0)
+    assert "first_lost_ns" in treatment.counted
 
 
 def test_silent_connection_is_forgotten_until_it_is_opened_anew() -> None:

@@ -47,7 +47,7 @@ class Treatment:
             or self._idle(frame, now)
         )
         self.counted["lost" if lost else "passed"] += 1
-        if lost:
+        if lost and _has_data(frame):
             self.counted.setdefault("first_lost_ns", time.time_ns())
         return None if lost else float(self.settings.get("delay_s", 0.0))
 
@@ -70,6 +70,13 @@ class Treatment:
             self._forgotten.add(connection)
         self._seen[connection] = now
         return connection in self._forgotten
+
+
+def _has_data(frame: bytes) -> bool:
+    """Return whether a TCP segment carries data: a lost keep-alive or acknowledgment harms nobody."""
+    ip_bytes = (frame[14] & 15) * 4
+    tcp_bytes = (frame[14 + ip_bytes + 12] >> 4) * 4
+    return frame[23] != TCP or int.from_bytes(frame[16:18], "big") > ip_bytes + tcp_bytes
 
 
 def pass_frames(names: list[str]) -> None:
