@@ -309,6 +309,19 @@ CAUSES = (
         next="the client's processing between polls, its processor, receive.buffer.bytes, fetch.max.bytes",
     ),
     Cause(
+        name="rate_changed",
+        layer=Layer.SYMPTOM,
+        severity=NOTE,
+        anchors=("rate_rose", "rate_fell", "errors_rose"),
+        judge=symptom_causes.rate_changed,
+        links=(Link(("rate_rose", "rate_fell", "errors_rose"), Relation.CLIENT, 3 * SECOND, SECOND),),
+        needs="requests or error responses a second of a client, a topic or a server become three times as "
+        "many, or a third, for 4 s or more",
+        against="the client comes or goes; the level was there before",
+        means="The load, or what becomes of it, changed at this moment, and the capture does not show why.",
+        next="what the application, or what it depends on, did at that moment",
+    ),
+    Cause(
         name="latency_changed",
         layer=Layer.SYMPTOM,
         severity=WARNING,

@@ -23,6 +23,7 @@ REASONS = (
 """Signals of a client that explain why it tries again and again."""
 
 GOT_WORSE = (
+    "service_worsened",
     "client_latency_rose",
     "connection_churn",
     "offset_repeated",
@@ -70,7 +71,7 @@ def deployment(case: Case) -> Diagnosis | None:
     ]
     if not worse:
         return None
-    first = min(worse, key=lambda signal: signal.begin_ns)
+    first = min(worse, key=lambda signal: (signal.kind != "service_worsened", signal.begin_ns))
     return Diagnosis(
         changed.subject,
         changed.begin_ns,
@@ -116,8 +117,9 @@ CLIENT_CAUSES = (
             *FOLLOWS_A_CLIENT,
             Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 0, WORSE_NS),
         ),
-        needs="the software version of a client changes, and its requests or groups get worse "
-        "within a minute",
+        needs="the software version of a client changes (as its requests or its client id name it), and its "
+        "requests fail, take longer, become many more for the same records, or its groups get worse within "
+        "a minute",
         against="nothing gets worse: a deployment is no incident",
         means="The new version of the client, or its settings, behaves worse than the one before.",
         next="what changed between the two versions; going back to the one before",

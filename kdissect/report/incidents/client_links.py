@@ -36,6 +36,9 @@ LED_BY_CLIENTS = (
     "producer_fenced_out",
     "transaction_open",
     "batches_tiny",
+    "rate_rose",
+    "rate_fell",
+    "errors_rose",
 )
 """Signals that may be a consequence of a lost, frozen or slow server."""
 

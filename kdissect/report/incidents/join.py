@@ -2,7 +2,7 @@
 
 All cases are judged. Diagnoses are then taken in the order of layers and, within a layer, of impact. One
 whose anchor an earlier one explains is dropped: its signals are consequences. What is left is ranked by
-impact.
+impact, notes last.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import measure_impact, weigh, word_consequences
-from kdissect.report.model.findings import Finding
+from kdissect.report.model.findings import Finding, Severity
 from kdissect.report.model.incidents import Impact, Incident, Signal
 from kdissect.report.signals.sources import KINDS
 
@@ -49,7 +49,7 @@ def find_incidents(
         if (diagnosis := cause.judge(Case(anchor, signals, span_ns))) is not None
     ]
     accepted = _accepted(candidates)
-    accepted.sort(key=lambda one: (-one.weight, one.diagnosis.begin_ns))
+    accepted.sort(key=_rank)
     accepted = accepted[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
@@ -58,6 +58,12 @@ def find_incidents(
     incidents = tuple(_incident(one, number, signals, of_signal) for number, one in enumerate(accepted))
     joined = tuple(replace(signal, incident=of_signal.get(at)) for at, signal in enumerate(signals))
     return incidents, joined
+
+
+def _rank(one: Candidate) -> tuple[bool, float, int]:
+    """Return the place of an incident in a report: notes come last, else the greatest impact first."""
+    severity = one.diagnosis.severity or one.cause.severity
+    return severity is Severity.NOTE, -one.weight, one.diagnosis.begin_ns
 
 
 def _candidate(

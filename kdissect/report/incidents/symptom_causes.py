@@ -64,6 +64,26 @@ def latency_changed(case: Case) -> Diagnosis | None:
     )
 
 
+def rate_changed(case: Case) -> Diagnosis:
+    """Requests or errors a second changed their level, of one subject or of several at a moment."""
+    changed = case.anchor
+    together = [
+        signal
+        for signal in case.near((changed.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+        if abs(signal.begin_ns - changed.begin_ns) <= SAME_MOMENT_NS
+    ]
+    others = f"; {counted(len(together), 'other')} changed at the same moment" if together else ""
+    return Diagnosis(
+        changed.subject,
+        changed.begin_ns,
+        changed.end_ns,
+        f"{capitalized(changed.sentence)}{others}",
+        0.5,
+        (changed, *together),
+        speaks_against=("more or less load is no fault by itself",),
+    )
+
+
 def requests_unanswered(case: Case) -> Diagnosis | None:
     """Requests without a response when the capture ends."""
     waiting = case.anchor

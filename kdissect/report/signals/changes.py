@@ -4,6 +4,9 @@ In come sums over equal steps of time (how many values, their sum, the sum of th
 at which the mean changes. A series is split where two means explain most, if they explain enough: the
 statistic is that of Bai and Perron's F test for one break, and the smallest segment is bounded, so a burst of
 a few values is no level. The same sums lead to the same steps, whatever batches they came from.
+
+One split hardly shows a level that comes back, so a segment without one may be split twice at once: where a
+part of it differs most from the rest (circular binary segmentation, Olshen and others 2004).
 """
 
 from itertools import pairwise
@@ -23,6 +26,8 @@ MIN_STATISTIC = 60.0
 """What two means must explain, in units of the variance that is left."""
 
 MAX_SEGMENTS = 8
+MOST_STEPS = 300
+"""All pairs of steps are tried where a level comes back."""
 
 
 class Series(NamedTuple):
@@ -43,10 +48,21 @@ class Segment(NamedTuple):
     deviation: float
 
 
-def find_segments(series: Series, min_values: int = MIN_VALUES) -> list[Segment]:
-    """Return the segments of a series whose levels differ, in order; one if there is no change."""
+def find_segments(series: Series, min_values: int = MIN_VALUES, *, comes_back: bool = False) -> list[Segment]:
+    """Return the segments of a series whose levels differ, in order; one if there is no change.
+
+    With `comes_back` a level that comes back is found, too, in a series of at most `MOST_STEPS` steps.
+    """
     sums = _Sums(series)
     edges = [0, len(series.values)]
+    if (
+        comes_back
+        and len(series.values) <= MOST_STEPS
+        and sums.split(0, edges[1], min_values)[0] < MIN_STATISTIC
+    ):
+        statistic, part = sums.part(min_values)
+        if statistic >= MIN_STATISTIC:
+            edges = [0, *part, len(series.values)]
     while len(edges) <= MAX_SEGMENTS:
         splits = [sums.split(start, stop, min_values) for start, stop in pairwise(edges)]
         statistic, at = max(splits, default=(0.0, 0))
@@ -85,6 +101,29 @@ class _Sums:
         )
         explained = left * right / (left + right) * (means[0] - means[1]) ** 2
         best = int(np.argmax(explained))
-        remaining = max(whole.deviation**2 * whole.values - float(explained[best]), 0.0)
-        noise = max(remaining / max(whole.values - 2, 1), 1e-3)
-        return float(explained[best]) / noise, int(at[best])
+        return self._statistic(whole, float(explained[best])), int(at[best])
+
+    def part(self, min_values: int) -> tuple[float, tuple[int, int]]:
+        """Return the steps between which the values differ most from the others, and what that explains."""
+        steps = len(self.count) - 1
+        start, stop = np.triu_indices(steps + 1, 1)
+        inside = self.count[stop] - self.count[start]
+        outside = self.count[steps] - inside
+        apart = (self.count[start] >= min_values) & (self.count[steps] - self.count[stop] >= min_values)
+        fits = apart & (inside >= min_values)
+        if not fits.any():
+            return 0.0, (0, steps)
+        start, stop, inside, outside = start[fits], stop[fits], inside[fits], outside[fits]
+        total = self.total[stop] - self.total[start]
+        means = total / inside, (self.total[steps] - total) / outside
+        explained = inside * outside / (inside + outside) * (means[0] - means[1]) ** 2
+        best = int(np.argmax(explained))
+        return self._statistic(self.segment(0, steps), float(explained[best])), (
+            int(start[best]),
+            int(stop[best]),
+        )
+
+    @staticmethod
+    def _statistic(whole: Segment, explained: float) -> float:
+        remaining = max(whole.deviation**2 * whole.values - explained, 0.0)
+        return explained / max(remaining / max(whole.values - 2, 1), 1e-3)

@@ -34,7 +34,10 @@ GROWN_BY = ((0.5, 0.2), (0.75, 0.45))
 
 STOOD_STILL_NS = 8 * SECOND
 BEGAN_NS = 6 * SECOND
-"""A lag that is first seen this soon after its consumer began was there from its begin on."""
+"""A lag that is first seen this soon after its consumer began was there from its begin on.
+
+If that is the beginning of the capture, it was there before.
+"""
 
 ENDED_NS = 5 * SECOND
 """What was seen this shortly before the end of the capture lasts to its end."""
@@ -117,6 +120,8 @@ def _grew(
 ) -> Signal:
     first, last = lag.times[0], lag.times[-1]
     what, begin = done
+    if begin - context.begin_ns <= BEGAN_NS:
+        begin = context.begin_ns
     a_second = (lag.records[-1] - lag.before) * SECOND // max(last - first, 1)
     return make_signal(
         "lag_grew",

@@ -18,9 +18,11 @@ from kdissect.report.signals.login_signals import login_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
+from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
@@ -34,6 +36,7 @@ SOURCES: tuple[Source, ...] = (
     policy_signals,
     server_signals,
     change_signals,
+    rate_signals,
     follower_signals,
     error_signals,
     refusal_signals,
@@ -42,6 +45,7 @@ SOURCES: tuple[Source, ...] = (
     transaction_signals,
     load_signals,
     position_signals,
+    software_signals,
     lag_signals,
     finding_signals,
 )
@@ -53,6 +57,7 @@ ALL_KINDS = (
     *POLICY_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,
+    *RATE_KINDS,
     *FOLLOWER_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
@@ -60,6 +65,7 @@ ALL_KINDS = (
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
     *POSITION_KINDS,
+    *SOFTWARE_KINDS,
     *LAG_KINDS,
     *FINDING_KINDS,
 )

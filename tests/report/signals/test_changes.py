@@ -53,3 +53,20 @@ def test_segments_are_bounded_and_cover_the_series():
 def test_an_empty_series_has_one_segment():
     empty = np.zeros(STEPS)
     assert len(find_segments(Series(empty.astype(np.int64), empty, empty))) == 1
+
+
+def test_a_level_that_comes_back_is_found_if_asked_for() -> None:
+    values = np.array([30.0] * 16 + [3.0] * 16 + [30.0] * 26) + np.arange(58) % 3
+    series = Series(np.ones(58, np.int64), values, values**2)
+    assert len(find_segments(series, 8)) == 1
+    assert [(one.start, one.stop) for one in find_segments(series, 8, comes_back=True)] == [
+        (0, 16),
+        (16, 32),
+        (32, 58),
+    ]
+
+
+def test_noise_has_no_level_that_comes_back() -> None:
+    values = np.random.default_rng(7).normal(30, 3, 80)
+    series = Series(np.ones(80, np.int64), values, values**2)
+    assert len(find_segments(series, 8, comes_back=True)) == 1

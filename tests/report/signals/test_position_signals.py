@@ -1,4 +1,4 @@
-"""Positions as signals: offsets that are asked again, lag of fetches and of commits, software."""
+"""Positions as signals: offsets that are asked again, lag of fetches and of commits."""
 
 from pathlib import Path
 
@@ -28,14 +28,3 @@ def test_commits_that_fall_behind_are_a_lag_though_fetches_run_ahead(tmp_path: P
     assert signal.measures["after"] == 40 * 50 - 39 * 10
     assert "processes topic orders" in signal.sentence
     assert 79 <= signal.measures["per_second"] <= 81
-
-
-def test_software_that_goes_back_and_forth_is_no_change(tmp_path: Path) -> None:
-    story = Story()
-    for number in range(6):
-        line = story.connect("10.1.0.2", client_id=f"app-{number}", at_ms=5_000 * number)
-        request = {"client_software_name": "app", "client_software_version": f"1.{number % 2}"}
-        line.call(5_001 + 5_000 * number, 1, ApiKey.API_VERSIONS, 3, request, {"api_keys": []})
-        produce(line, 5_100 + 5_000 * number)
-    changed = [one for one in analyzed(story, tmp_path).signals if one.kind == "software_changed"]
-    assert len(changed) <= 1
