@@ -16,7 +16,6 @@ class ExitCode(IntEnum):
     """The exit codes of every command."""
 
     DONE = 0
-    FAILED = 1
     NOTHING_FOUND = 1
     """`dump` found nothing to show; 1 as with grep."""
     USER_ERROR = 2
@@ -27,6 +26,8 @@ class ExitCode(IntEnum):
     """
     INVALID = 4
     """A replay was made, but it says nothing about the target."""
+    FAILED = 70
+    """A defect of kdissect, of Spark or of the machine; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
     TERMINATED = 143
 

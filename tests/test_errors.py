@@ -45,7 +45,7 @@ def test_any_other_exception_is_a_failure(
         raise TypeError("a defect")
 
     monkeypatch.setattr("kdissect.cli.schema.schema", fail)
-    assert main(["schema"]) == ExitCode.FAILED == 1
+    assert main(["schema"]) == ExitCode.FAILED == 70
     assert capfd.readouterr().err == "kdissect: a defect\n"
 
 

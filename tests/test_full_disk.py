@@ -88,6 +88,7 @@ def test_captures_that_are_decompressed(tiny: Path, tmp_path: Path) -> None:
     assert list(tiny.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_standard_output(tiny: Path) -> None:
     with (tiny / "dump.txt").open("wb") as out:
         done = subprocess.run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
-from kdissect.cli.interrupt import first_interrupt, interruptible_input
+from kdissect.cli.interrupt import first_interrupt, interrupted_or, interruptible_input
 from kdissect.cli.options import pseudonyms_of
 from kdissect.cli.payload_options import folder_schemas
 from kdissect.errors import ExitCode, UserError
@@ -112,9 +112,7 @@ def prepare_run(
         arm_interrupt(armed, stop)
     _announce(index, arguments.quiet)
     if not index.packets:
-        if standard_input and standard_input.was_interrupted:
-            raise KeyboardInterrupt  # nothing came that could be reported
-        raise NothingToReportError(f"{_captures_hold(index)} no packets")
+        raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), standard_input)
     pseudonyms = pseudonyms_of(arguments)
     work = _plan(engine, arguments, index, pseudonyms, scratch, stop)
     return AnalysisRun(engine, index, work, pseudonyms, armed)

@@ -94,9 +94,13 @@ def interruptible_input(paths: Sequence[str]) -> Iterator[InterruptibleStream | 
         yield None
         return
     with first_interrupt() as interrupt:
+        stream = InterruptibleStream(sys.stdin.buffer, interrupt)
         try:
-            yield InterruptibleStream(sys.stdin.buffer, interrupt)
-        except UserError:
-            if interrupt.has_come:
-                raise KeyboardInterrupt from None
-            raise
+            yield stream
+        except UserError as error:
+            raise interrupted_or(error, stream) from None
+
+
+def interrupted_or(error: UserError, stream: InterruptibleStream | None) -> BaseException:
+    """Return KeyboardInterrupt if the user ended the reading before there was something, else the error."""
+    return KeyboardInterrupt() if stream and stream.was_interrupted else error

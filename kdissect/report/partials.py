@@ -39,7 +39,8 @@ from kdissect.report.timeline.example_tables import EXAMPLE_TABLES
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
-from kdissect.tables.schemas import PARTITIONS, TEXT
+from kdissect.tables.column import TEXT
+from kdissect.tables.schemas import PARTITIONS
 
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial in transport: one row for each table, which is an Arrow IPC stream."""

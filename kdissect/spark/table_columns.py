@@ -6,7 +6,7 @@ In comes a DataFrame of a public table with its columns (`tables.schemas`), out 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kdissect.tables.schemas import TIME, Column
+from kdissect.tables.column import TIME, Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

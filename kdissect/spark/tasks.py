@@ -50,11 +50,7 @@ from kdissect.tables.filters import (
     Filter,
     TableBatches,
 )
-from kdissect.tables.schemas import (
-    BROKERS,
-    NAMES,
-    ROW_TABLES,
-)
+from kdissect.tables.schemas import BROKERS, NAMES, ROW_TABLES
 
 COUNTS_PART = "counts"
 """The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""

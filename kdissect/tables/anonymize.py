@@ -21,6 +21,8 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
+from kdissect.tables.column import PAYLOAD
+from kdissect.tables.schemas import COLUMNS, RECORD_COLUMNS
 from kdissect.text import LOOPBACK_HOSTS, format_address, format_uuid, parse_address
 
 DIGITS = 8
@@ -30,45 +32,23 @@ OWN_TOPICS = frozenset(
 OWN_TOPIC_IDS = frozenset(("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAA"))
 MECHANISMS = frozenset(("PLAIN", "GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512"))
 
+ROWS = {**COLUMNS, "records": RECORD_COLUMNS}
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "connections": {
-        "client_host": "host",
-        "server_host": "host",
-        "client_id": "client",
-        "sasl_mechanism": "mechanism",
-        "tls_sni": "host",
-    },
-    "exchanges": {
-        "client_id": "client",
-        "group_id": "group",
-        "transactional_id": "transaction",
-        "capture_file": "capture",
-    },
-    "partitions": {"topic": "topic", "topic_id": "topic_id"},
+    table: {column.name: column.names for column in columns if column.names and column.names != PAYLOAD}
+    for table, columns in ROWS.items()
+} | {
     "names": {"topic": "topic", "topic_id": "topic_id"},
     "brokers": {"host": "host"},
     "ends": {"client_host": "host", "server_host": "host"},
     "tcp_steps": {"client_host": "host", "server_host": "host"},
     "tcp_spans": {"client_host": "host", "server_host": "host", "capture_file": "capture"},
-    "group_events": {
-        "client_id": "client",
-        "group_id": "group",
-        "member_id": "member",
-        "instance_id": "instance",
-        "reason": "reason",
-        "capture_file": "capture",
-    },
-    "records": {"topic": "topic", "topic_id": "topic_id", "capture_file": "capture"},
-    "transaction_events": {
-        "client_id": "client",
-        "transactional_id": "transaction",
-        "group_id": "group",
-        "capture_file": "capture",
-    },
 }
 """Columns with names, by table, and the kind of name that they hold."""
 
-LEFT_OUT: Mapping[str, tuple[str, ...]] = {"records": ("key", "value", "headers", "fault")}
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {
+    table: tuple(column.name for column in columns if column.names == PAYLOAD)
+    for table, columns in ROWS.items()
+}
 """Columns with what producers wrote, by table: they become null."""
 
 KEPT: Mapping[str, frozenset[str]] = {"topic": OWN_TOPICS, "topic_id": OWN_TOPIC_IDS, "mechanism": MECHANISMS}

@@ -25,10 +25,11 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes
+from kdissect.tables.column import TEXT
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import Bools, MessageColumns
-from kdissect.tables.schemas import EXCHANGES
+from kdissect.tables.schemas import EXCHANGE_COLUMNS, EXCHANGES
 
 COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
 """The role of the name in FindCoordinator by its key_type."""
@@ -80,13 +81,10 @@ def exchange_rows(
         "api_name": _api_names(exchanges["api_key"], has_request),
         "api_version": int_column(exchanges["api_version"], has_request, pa.int16()),
         "correlation_id": pa.array(exchanges["correlation_id"].astype(np.int32)),
-        "client_id": text_codes(batch.arena, *request.spans("client_id")),
         "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": int_column(code, has_error, pa.int16()),
         "error_name": error_names(code, has_error),
         "error_count": int_column(response.spread(response.columns.error_count, 0), has_error, pa.int32()),
-        "throttle_ms": int_column(*response.integers("throttle_ms"), pa.int32()),
-        "acks": int_column(*request.integers("acks"), pa.int16()),
         "replica_id": int_column(replica, is_replica & (replica >= 0), pa.int32()),
         "group_id": text_codes(batch.arena, *_named(exchanges["api_key"], request, "group")),
         "generation": int_column(generation, joined & (generation >= 0), pa.int32()),
@@ -95,6 +93,7 @@ def exchange_rows(
         ),
         "fault": pa.array(faults, pa.string()),
     }
+    columns |= sourced_columns(batch, request, response)
     columns |= time_columns(exchanges, has_request, has_response)
     columns |= wait_columns(batch, request, response, log_ends)
     columns |= place_columns(exchanges, has_request, has_response, splits)
@@ -109,6 +108,22 @@ def _named(keys: Int64s, request: MessageColumns, role: str) -> tuple[Int64s, In
     key_start, key_length = request.spans("coordinator_key")
     wanted = (keys == ApiKey.FIND_COORDINATOR) & (kind == COORDINATOR_ROLES[role]) & (key_start >= 0)
     return np.where(wanted, key_start, start), np.where(wanted, key_length, length)
+
+
+def sourced_columns(
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns
+) -> dict[str, pa.Array]:
+    """Return the columns that have one value of the request, or one of the response."""
+    columns = {}
+    for column in EXCHANGE_COLUMNS:
+        if column.source is None:
+            continue
+        message = request if column.source.side == REQUEST_SIDE else response
+        if column.type == TEXT:
+            columns[column.name] = text_codes(batch.arena, *message.spans(column.source.column))
+        else:
+            columns[column.name] = int_column(*message.integers(column.source.column), column.type)
+    return columns
 
 
 def _api_names(keys: Int64s, has_request: Bools) -> pa.Array:

@@ -138,17 +138,13 @@ class LogEnds:
         self._ends = np.full((FIRST_ENDS, WIDTH), UNKNOWN, np.int64)
         self._entered = 0
         self._serial = 0
-        self._is_first = True
 
     def follow(self, batch: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> FetchHistory:
         """Return what was known at each fetch of a batch, and remember what its responses say."""
         exchanges = batch.exchanges
         since, previous = (np.full(len(exchanges), UNKNOWN, np.int64) for _ in range(2))
         rows = np.flatnonzero((exchanges["status"] == ANSWERED) & np.isin(exchanges["api_key"], [*FETCHES]))
-        is_first, self._is_first = self._is_first, False
-        if (
-            not len(rows) and not is_first
-        ):  # the first batch may be that of a warm-up, which compiles the kernel
+        if not len(rows):
             return FetchHistory(since, previous)
         serials = self._serial + np.arange(len(rows))
         self._serial += len(rows)

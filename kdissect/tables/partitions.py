@@ -15,10 +15,7 @@ from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    Bytes,
-    Int64s,
-)
+from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, Bytes, Int64s
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
 from kdissect.tables.compression_samples import compressed, is_tried
@@ -33,7 +30,7 @@ from kdissect.tables.partition_keys import (
     partition_keys,
     same_bytes,
 )
-from kdissect.tables.schemas import PARTITIONS
+from kdissect.tables.schemas import PARTITION_COLUMNS, PARTITIONS
 
 BATCH_MAGIC = 2
 NO_RECORDS = np.array([-1], np.int64)
@@ -255,13 +252,11 @@ def _columns(
         )
 
     def producer(name: str, kind: pa.DataType) -> pa.Array:
-        values, present = _first_of(name, *requests_first)
+        values, present = _first_of(name, *sources[REQUEST_SIDE])
         return int_column(np.where(in_batch, record(name), values), in_batch | present, kind)
 
-    requests_first, responses_first = (
-        ((requests, request_rows), (responses, response_rows)),
-        ((responses, response_rows), (requests, request_rows)),
-    )
+    of_requests, of_responses = (requests, request_rows), (responses, response_rows)
+    sources = {REQUEST_SIDE: (of_requests, of_responses), RESPONSE_SIDE: (of_responses, of_requests)}
     error, has_error = responses.integer("error_code", response_rows)
     request_size, response_size = requests.record_bytes(request_rows), responses.record_bytes(response_rows)
     size, has_records = (
@@ -285,12 +280,14 @@ def _columns(
         "batches": int_column(record("batches"), has_records, pa.int64()),
         "record_bytes": int_column(size, has_records, pa.int64()),
         "codec": name_codes(CODEC_NAMES, record("codec"), has_records),
-        "offset": int_column(*_offset(batch, exchange, requests_first, in_batch, record), pa.int64()),
-        "high_watermark": int_column(*_first_of("high_watermark", *responses_first), pa.int64()),
-        "log_start_offset": int_column(*_first_of("log_start_offset", *responses_first), pa.int64()),
+        "offset": int_column(*_offset(batch, exchange, sources[REQUEST_SIDE], in_batch, record), pa.int64()),
         "producer_id": producer("producer_id", pa.int64()),
         "producer_epoch": producer("producer_epoch", pa.int16()),
         "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),
         "sampled_bytes": sampled,
         "sampled_lz4_bytes": sampled_lz4,
+    } | {
+        column.name: int_column(*_first_of(column.source.column, *sources[column.source.side]), column.type)
+        for column in PARTITION_COLUMNS
+        if column.source is not None
     }

@@ -183,6 +183,7 @@ def test_the_chunks_change_nothing(traffic: Path) -> None:
         assert outcome(traffic, chunk_bytes=chunk_bytes, row_segments=7) == whole
 
 
+@pytest.mark.slow
 def test_the_compiler_changes_nothing(tmp_path: Path) -> None:
     paths = []
     for name, data in TRAFFIC.items():

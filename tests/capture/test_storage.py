@@ -28,6 +28,7 @@ def bucket(s3: str) -> str:
     return s3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_the_same_bytes_in_any_order(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str

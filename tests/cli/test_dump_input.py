@@ -20,12 +20,14 @@ def files_dump() -> list[str]:
     ).stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_pipe_has_the_exchanges_of_the_file() -> None:
     with CAPTURE.open("rb") as file:
         done = subprocess.run([*COMMAND, "-"], stdin=file, env=UNCOMPILED, capture_output=True, check=True)
     assert sorted(done.stdout.decode().splitlines()) == sorted(files_dump())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["close", "interrupt"])
 def test_lines_come_before_the_pipe_ends(end: str) -> None:
     running = subprocess.Popen(

@@ -19,6 +19,7 @@ def test_options_become_settings(tmp_path: Path) -> None:
     assert settings.about()["directory"] == str(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["missing", "file.pcap", "-"])
 def test_only_directories_are_watched(tmp_path: Path, place: str) -> None:
     (tmp_path / "file.pcap").touch()

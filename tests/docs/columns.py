@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kdissect.report.build.incident_tables import REPORT_COLUMNS
+from kdissect.tables.column import Column
 from kdissect.tables.schemas import COLUMNS as ROW_COLUMNS
-from kdissect.tables.schemas import RECORD_COLUMNS, Column
+from kdissect.tables.schemas import RECORD_COLUMNS
 from tests.docs.markdown import table
 
 COLUMNS = {**ROW_COLUMNS, "records": RECORD_COLUMNS, **REPORT_COLUMNS}

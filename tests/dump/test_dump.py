@@ -64,6 +64,7 @@ def old_broker() -> list[dict[str, Any]]:
     return _said_of("old-broker.pcap")
 
 
+@pytest.mark.slow
 def test_everything_is_there_once_and_in_order(steady: list[dict[str, Any]]) -> None:
     times = [said["request_first_ns"] or said["response_first_ns"] for said in steady]
     assert times == sorted(times)
@@ -164,6 +165,7 @@ def _sent(client: dict[str, Any], value: dict[str, Any]) -> str:
     return text + '"}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "expected"),
     [
@@ -288,6 +290,7 @@ def test_wrong_arguments_are_told_in_one_line(
     assert len(capfd.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_head_gets_its_lines_and_nobody_complains() -> None:
     command = f"{shlex.join(COMMAND)} dump {shlex.quote(STEADY)} | head -n 3; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -298,6 +301,7 @@ def test_head_gets_its_lines_and_nobody_complains() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_spark_is_never_loaded() -> None:
     code = (
         "import sys; from kdissect.cli.main import main; "

@@ -67,6 +67,7 @@ def tokens() -> set[bytes]:
     return {base64.b64decode(text) for text in said}
 
 
+@pytest.mark.slow
 def test_there_are_tokens_of_every_mechanism() -> None:
     """Else what follows would prove nothing."""
     joined = b"\n".join(tokens())

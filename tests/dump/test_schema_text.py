@@ -53,6 +53,7 @@ def test_one_message_is_aligned_and_has_its_roles(capfd: pytest.CaptureFixture[s
     assert shown(capfd, "findcoordinator", "--version", "4") == FETCH_4
 
 
+@pytest.mark.slow
 def test_every_version_of_every_api_can_be_shown(capfd: pytest.CaptureFixture[str]) -> None:
     for api in APIS.values():
         for version in api.versions:

@@ -180,6 +180,7 @@ def words_in(text: str) -> set[str]:
     return set(re.findall(r"[\w.-]+", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capture", ["rebalances.pcapng", "transactions.pcapng"])
 def test_a_dump_tells_no_name(capture: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     secret = names_of(capture)

@@ -33,7 +33,7 @@ def test_what_was_found(path: Path) -> None:
     TARGETS[path.name.partition("-")[0]](from_bytes(path.read_bytes()))
 
 
-SLOW = {"capture"}  # targets that dissect whole captures
+SLOW = {"capture", "reader", "tcp"}  # targets that dissect captures or whole streams
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from kdissect.report.model.summary import CaptureFacts
-from kdissect.tables.schemas import (
-    CONNECTIONS,
-    EXCHANGES,
-    PARTITIONS,
-)
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
 
 T = 1_772_359_200_000_000_000  # 2026-03-01 10:00:00 UTC
 US, MS = 1_000, 1_000_000

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from kdissect.tables.schemas import (
-    CONNECTIONS,
-    EXCHANGES,
-    PARTITIONS,
-)
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
 
 APIS = {0: "Produce", 1: "Fetch", 3: "Metadata", 8: "OffsetCommit", 11: "JoinGroup", 18: "ApiVersions"}
 ERRORS = {

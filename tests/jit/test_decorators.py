@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kdissect
 from tests.helpers.command import environment
 
@@ -34,6 +36,7 @@ def _plain_uses(tree: ast.AST) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_inner_kernels_are_called_by_kernels_only() -> None:
     modules = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
     inner = {

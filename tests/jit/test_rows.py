@@ -100,6 +100,7 @@ def test_a_row_survives_as_bytes() -> None:
     assert (again.first.stop, again.second.stop, again.total) == (-1, 0, 1 << 62)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="starts the other kind of run")
 def test_plain_python_does_the_same() -> None:
     run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]

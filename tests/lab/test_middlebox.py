@@ -7,7 +7,8 @@ import struct
 import threading
 
 from tests.lab import broker_requests as wire
-from tests.lab.middlebox import LOOPBACK, Middlebox, client_of
+from tests.lab.middlebox import Middlebox, client_of
+from tests.lab.relay import LOOPBACK
 
 
 def framed(text: bytes) -> bytes:

@@ -102,6 +102,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
         next(kdissect.read(STEADY, since=datetime(2026, 1, 1)))  # noqa: DTZ001 - the case
 
 
+@pytest.mark.slow
 def test_spark_is_not_loaded() -> None:
     code = (
         "import sys, kdissect\n"

@@ -56,6 +56,7 @@ def wait_until_sending(process: subprocess.Popen[str]) -> None:
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_signal_ends_a_run_with_its_report(tmp_path: Path, stop: signal.Signals, processes: str) -> None:
@@ -73,6 +74,7 @@ def test_a_signal_ends_a_run_with_its_report(tmp_path: Path, stop: signal.Signal
     assert (tmp_path / "run" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_run_and_its_report_survives(tmp_path: Path, tiny: Path) -> None:
     with null_target() as target:
         run = start(tiny / "run", target)

@@ -60,6 +60,7 @@ def keyed(rows, names):
     return found
 
 
+@pytest.mark.slow
 def test_totals(both):
     found, expected = both
     assert_same_figures(found["totals"], expected["totals"], "totals")

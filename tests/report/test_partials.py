@@ -30,6 +30,7 @@ def rows_of(partial: Partial):
     return {name: sorted(map(repr, partial.table(part).to_pylist())) for name, part in PARTIAL_TABLES.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(0, 300))
 def test_any_batches_in_any_order_give_the_same_partial(seed, calls, exchanges):

@@ -89,6 +89,7 @@ def every_message() -> Iterator[tuple[bool, bytes]]:
             yield False, answer
 
 
+@pytest.mark.slow
 def test_nothing_of_any_message_is_left(tmp_path: Path) -> None:
     source = write_capture(tmp_path / "every.pcap", every_message())
     assert MARK.encode() in source.read_bytes()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from tests.helpers.command import environment
 from tests.helpers.crafted_packets import ACK, SYN, ethernet, tcp
@@ -79,6 +81,7 @@ def write(path: Path) -> int:
     return REQUESTS * (len(request) - 4)
 
 
+@pytest.mark.slow
 def test_more_than_memory_holds(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
     requested = write(path)

@@ -1,7 +1,8 @@
 """Comments of columns say what the documentation says."""
 
 from kdissect.spark.table_columns import comment_of
-from kdissect.tables.schemas import COLUMNS, Column
+from kdissect.tables.column import Column
+from kdissect.tables.schemas import COLUMNS
 
 
 def test_a_comment_has_meaning_unit_and_null() -> None:

@@ -16,6 +16,7 @@ from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.dissection import NS_PER_S, AgeLimits, Dissection
 from tests.helpers.in_batches import WANTED, in_batches, pieces_of, rows_in_order
+from tests.helpers.tiers import slow_after
 from tests.streams.test_hostile import wrecks_of, write
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -33,7 +34,13 @@ def same(tables: dict[str, pa.Table], others: dict[str, pa.Table]) -> None:
         assert others[name].equals(table), name
 
 
-@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.stem)
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "path", slow_after(2, sorted(CAPTURES.glob("*.pcap*"), key=size_of)), ids=lambda path: path.stem
+)
 def test_any_cut_leads_to_the_same_rows(path: Path) -> None:
     splits, keys = splits_of(path, max(4096, path.stat().st_size // 23))
     assert len(splits) > 5
@@ -45,6 +52,7 @@ def test_any_cut_leads_to_the_same_rows(path: Path) -> None:
         same(expected, rows_in_order(in_batches(splits, cuts, keys)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tls", "sasl"])
 def test_the_compiler_makes_no_difference(name: str) -> None:
     code = f"""
@@ -67,7 +75,7 @@ assert expected["exchanges"].num_rows
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", slow_after(3, range(40)))
 def test_spoiled_captures_lead_to_the_same_rows(tmp_path: Path, seed: int) -> None:
     wrecks = [wrecks_of(25 * seed + number) for number in range(25)]
     write(tmp_path / "wrecks.pcap", wrecks, random.Random(seed))

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kdissect.tables.schemas import BYTES, COLUMNS, MS, NS, TABLES, TIME, Column
+from kdissect.tables.column import BYTES, MS, NS, TIME, Column
+from kdissect.tables.schemas import COLUMNS, TABLES
 from tests.helpers import recorded
 
 UNITS = {"_ns": (NS, TIME), "_ms": (MS,), "_bytes": (BYTES,)}

@@ -1,14 +1,15 @@
 """Which values the columnar reader keeps, and where: the tables that turn a role of the schema into a column.
 
-A walk keeps values in numbered registers. Those of MESSAGE end up in one row per message, those of ROW in one
-row per topic-partition, those of BROKER in one row per node named. A register of kind "integer" is one slot;
-a "span" is two: where the value's bytes start, and how many they are. To keep another role, add a line to
-MESSAGE or ROW: nothing else changes.
+A walk keeps values in numbered registers. Those of MESSAGE end up in one row per message, those of ROW in
+one row per topic-partition, those of BROKER in one row per node named. A register of kind "integer" is one
+slot; a "span" is two: where the value's bytes start, and how many they are. `protocol.schema.field_roles`
+says which roles are kept: to keep another one, name its column there.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kdissect.protocol.records.batch_summary import SUMMARY
+from kdissect.protocol.schema.field_roles import ROLES, Kind
 
 
 class Register(NamedTuple):
@@ -16,45 +17,16 @@ class Register(NamedTuple):
 
     role: str
     column: str
-    kind: str  # "integer" | "span"
+    kind: Kind
 
 
-MESSAGE = (
-    Register("throttle", "throttle_ms", "integer"),
-    Register("acks", "acks", "integer"),
-    Register("max_wait", "max_wait_ms", "integer"),
-    Register("min_bytes", "min_bytes", "integer"),
-    Register("replica", "replica_id", "integer"),
-    Register("generation", "generation", "integer"),
-    Register("producer_id", "producer_id", "integer"),
-    Register("producer_epoch", "producer_epoch", "integer"),
-    Register("client_id", "client_id", "span"),
-    Register("group", "group", "span"),
-    Register("transactional_id", "transactional_id", "span"),
-    Register("coordinator_key", "coordinator_key", "span"),
-    Register("coordinator_type", "coordinator_type", "integer"),
-    Register("member", "member", "span"),
-    Register("client_software_name", "client_software_name", "span"),
-    Register("client_software_version", "client_software_version", "span"),
-    Register("sasl_mechanism", "sasl_mechanism", "span"),
-)
-ROW = (
-    Register("topic", "topic", "span"),
-    Register("topic_id", "topic_id", "span"),
-    Register("partition", "partition", "integer"),
-    Register("error", "error_code", "integer"),
-    Register("offset", "offset", "integer"),
-    Register("high_watermark", "high_watermark", "integer"),
-    Register("log_start_offset", "log_start_offset", "integer"),
-    Register("producer_id", "producer_id", "integer"),
-    Register("producer_epoch", "producer_epoch", "integer"),
-    Register("records", "record_set", "span"),
-)
-BROKER = (
-    Register("broker", "node_id", "integer"),
-    Register("host", "host", "span"),
-    Register("port", "port", "integer"),
-)
+def _registers(where: Literal["message", "row", "broker"]) -> tuple[Register, ...]:
+    """Return the registers of the roles that are kept there."""
+    kept = ((role, getattr(meaning, where), meaning.kind) for role, meaning in ROLES.items())
+    return tuple(Register(role, column, kind) for role, column, kind in kept if column)
+
+
+MESSAGE, ROW, BROKER = _registers("message"), _registers("row"), _registers("broker")
 # Roles that a topic or partition may have from the structs around it: one producer writes to all of them.
 INHERITED = ("producer_id", "producer_epoch")
 

@@ -35,12 +35,12 @@ from typing import NamedTuple
 from kdissect.protocol.schema.definition import (
     NONE,
     PRIMITIVES,
-    ROLES,
     Api,
     Default,
     Field,
     Message,
 )
+from kdissect.protocol.schema.field_roles import ROLES
 
 
 class SchemaError(Exception):

@@ -10,13 +10,13 @@ from functools import cache
 from importlib import resources
 
 from kdissect.protocol.schema.definition import (
-    ROLES,
     Api,
     Field,
     Message,
     every_field,
     fields_at,
 )
+from kdissect.protocol.schema.field_roles import ROLES
 from kdissect.protocol.schema.parser import SchemaError, parse
 
 __all__ = [

@@ -39,7 +39,7 @@ from kdissect.report.aggregate.partial_tables import (
     roll_up,
     take_rows,
 )
-from kdissect.tables.schemas import INT16
+from kdissect.tables.column import INT16
 
 NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary between faults of the same shape: `#` stands for each of them."""

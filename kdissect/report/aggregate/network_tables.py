@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.tables.schemas import BOOL, INT32, INT64, TCP_SPANS, TCP_STEPS, TEXT
+from kdissect.tables.column import BOOL, INT32, INT64, TEXT
+from kdissect.tables.schemas import TCP_SPANS, TCP_STEPS
 
 PATHS = PartialTable(
     "paths",

@@ -33,14 +33,8 @@ from kdissect.report.aggregate.grouping import (
     valid_mask,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.tables.schemas import (
-    BOOL,
-    CONNECTIONS,
-    INT16,
-    INT32,
-    INT64,
-    TEXT,
-)
+from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
+from kdissect.tables.schemas import CONNECTIONS
 
 AnyColumn: TypeAlias = "pa.Array | CodedText | Ints | Mask"
 Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kdissect.report.model.incidents import Incident, Signal
 from kdissect.report.model.summary import Summary
-from kdissect.tables.schemas import INT64, NS, TEXT, TIME, Column
+from kdissect.tables.column import INT64, NS, TEXT, TIME, Column
 
 TO_THE_END = "it lasts to the end of the capture"
 SHARE = pa.float64()

@@ -23,7 +23,7 @@ from kdissect.report.timeline.example_tables import (
 )
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import WHERE
-from kdissect.tables.schemas import INT64
+from kdissect.tables.column import INT64
 
 CELL_SHIFT = 52
 """The highest cell comes first, and of a cell the earliest exchange: both are one number."""

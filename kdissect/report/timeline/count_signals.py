@@ -32,7 +32,8 @@ from kdissect.report.timeline.signal_tables import (
     WAITS,
 )
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
-from kdissect.tables.schemas import ENDS, INT32
+from kdissect.tables.column import INT32
+from kdissect.tables.schemas import ENDS
 
 COUNTED = SIGNAL_TABLES | {part.name: part for part in EVENTS.values()}
 

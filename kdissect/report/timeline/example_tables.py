@@ -10,7 +10,8 @@ first few partitions as JSON, each a list of `PARTITION_FIELDS`.
 
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.timeline.timeline_tables import FIRST, ORDER
-from kdissect.tables.schemas import BOOL, EXCHANGES, INT16, INT32, INT64, TEXT
+from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
+from kdissect.tables.schemas import EXCHANGES
 
 UNANSWERED = -(1 << 15)
 """Stands as error code of an exchange without a response."""

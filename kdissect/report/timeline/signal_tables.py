@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.timeline.timeline_tables import ENDS, ORDER, POSITIONS, WHERE, WHO
-from kdissect.tables.schemas import INT16, INT32, INT64, TEXT
+from kdissect.tables.column import INT16, INT32, INT64, TEXT
 
 PACE_CELL_BITS = 5
 """A cell of latencies is 2^5 buckets of `histogram`: four to an octave, within 10 % of its middle."""

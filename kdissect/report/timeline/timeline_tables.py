@@ -6,15 +6,8 @@ columns.
 """
 
 from kdissect.report.aggregate.partial_tables import PartialTable
-from kdissect.tables.schemas import (
-    BOOL,
-    GROUP_EVENTS,
-    INT16,
-    INT32,
-    INT64,
-    TEXT,
-    TRANSACTION_EVENTS,
-)
+from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
+from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 
 WHERE = (("capture_file", TEXT), ("request_packet", INT64), ("response_packet", INT64))
 FIRST = (("order_ns", INT64), *WHERE)

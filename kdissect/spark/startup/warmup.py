@@ -3,8 +3,8 @@
 Compiled kernels are read from their cache, or compiled on the first run, when they are first called. That
 takes as long as dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark
 starts, for all workers that it forks. Run as a program, this module compiles the kernels for later runs (see
-`kdissect.jit.kernel_cache`). `warmup.pcap` holds the first packets of a producer and of a group member,
-`warmup.pcapng` the same, since each format has its kernels.
+`kdissect.jit.kernel_cache`). `warmup.pcap` holds the first packets of a producer, of a group member and of a
+consumer that fetches, `warmup.pcapng` the same, since each format has its kernels.
 """
 
 import os

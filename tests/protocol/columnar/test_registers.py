@@ -16,7 +16,8 @@ from kdissect.protocol.columnar.registers import (
     width,
 )
 from kdissect.protocol.records.batch_summary import SUMMARY
-from kdissect.protocol.schema.definition import ROLES, every_field
+from kdissect.protocol.schema.definition import every_field
+from kdissect.protocol.schema.field_roles import ROLES
 from tests.helpers.every_message import REQUESTS_AND_RESPONSES
 
 TABLES = {"message": MESSAGE, "row": ROW, "broker": BROKER}

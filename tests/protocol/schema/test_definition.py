@@ -5,11 +5,11 @@ import pytest
 from kdissect.protocol.codec.messages import decode, encode
 from kdissect.protocol.schema.definition import (
     PRIMITIVES,
-    ROLES,
     Message,
     every_field,
     fields_at,
 )
+from kdissect.protocol.schema.field_roles import ROLES
 from tests.helpers.every_message import ALL_MESSAGES
 from tests.helpers.handmade_messages import small_message
 

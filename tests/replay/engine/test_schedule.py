@@ -14,6 +14,7 @@ from kdissect.replay.settings import Pace
 from tests.helpers.paper_target import MS, START, Script, settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [0.1, 0.5, 1.0, 1.7, 3.0, 10.0, 100.0])
 def test_a_million_gaps_do_not_drift(speed: float) -> None:
     table = Schedule(Pace.SCHEDULE, speed, 1_700_000_000_000_000_000, 5_000)

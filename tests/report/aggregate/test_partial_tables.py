@@ -8,7 +8,7 @@ from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES, PartialTabl
 from kdissect.report.partials import (
     summarise,
 )
-from kdissect.tables.schemas import INT64, TEXT
+from kdissect.tables.column import INT64, TEXT
 from tests.helpers import synthetic_tables as synthetic
 
 

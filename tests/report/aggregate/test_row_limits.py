@@ -8,10 +8,7 @@ from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.timeline_tables import (
     SEQUENCES,
 )
-from kdissect.tables.schemas import (
-    INT64,
-    TEXT,
-)
+from kdissect.tables.column import INT64, TEXT
 
 TALLY = PartialTable(
     "tally",

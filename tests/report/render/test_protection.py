@@ -7,11 +7,7 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.render.report_text import render
 from kdissect.report.render.terminal import Terminal
-from kdissect.tables.schemas import (
-    CONNECTIONS,
-    EXCHANGES,
-    PARTITIONS,
-)
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
 from tests.helpers import paper_capture
 
 

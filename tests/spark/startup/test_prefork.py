@@ -36,6 +36,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, monkeypatch: pytest.Monk
         os.kill(child, 0)
 
 
+@pytest.mark.slow
 def test_without_the_shortcut_nothing_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[bool] = []
     monkeypatch.setattr("kdissect.spark.startup.warmup.warm_up", lambda: warmed.append(True))

@@ -38,6 +38,7 @@ def run_batches(paths: list[Path], folder: Path, size: int) -> list[BatchFigures
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_rows_do_not_depend_on_the_size_of_batches(tmp_path: Path, size: int) -> None:
     paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 12))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kdissect.report.build.recent_report import WINDOW_NS
 from kdissect.report.partials import EMPTY, Partial, to_arrow
 from kdissect.spark.arrow_ipc import to_blob
@@ -15,6 +17,7 @@ def blobs(partial: Partial) -> list[bytes]:
     return [to_blob(to_arrow(partial))]
 
 
+@pytest.mark.slow
 def test_an_incident_is_opened_once_whichever_process_sees_it(tmp_path: Path) -> None:
     index = incident_index("broker-frozen-1", tmp_path, BATCHES)
     grid = RecentIncidents(tmp_path / "none").grid(index.earliest_time_ns)

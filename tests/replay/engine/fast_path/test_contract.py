@@ -115,6 +115,7 @@ def test_synthetic_traffic_is_the_same_bytes_on_both_paths(kind: str, leaders: i
     assert count > 90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "topics"),
     [
