@@ -201,6 +201,34 @@ CAUSES = (
         next="which process on the host opens so many connections; max.connections.per.ip and its overrides",
     ),
     Cause(
+        name="request_size_limit",
+        layer=Layer.SERVER,
+        severity=WARNING,
+        anchors=("large_requests_closed",),
+        judge=policy_causes.request_size_limit,
+        links=(
+            Link(
+                (
+                    "unanswered_cut",
+                    "connections_storm",
+                    "connection_churn",
+                    "connections_ended",
+                    "retries_storm",
+                    "metadata_storm",
+                    "metadata_storm_began",
+                ),
+                Relation.CLIENT,
+                before_ns=10 * SECOND,
+            ),
+        ),
+        needs="servers close three or more connections of one client without an answer, each after 64 KiB or "
+        "more of a request, and no request of that size is answered",
+        against="other connections of the server end at the same moment: then it died or was stopped",
+        means="A broker closes the connection of a request that is larger than socket.request.max.bytes, and "
+        "answers nothing.",
+        next="socket.request.max.bytes of the brokers; max.request.size and batch.size of the client",
+    ),
+    Cause(
         name="too_few_in_sync_replicas",
         layer=Layer.CLUSTER,
         severity=CRITICAL,

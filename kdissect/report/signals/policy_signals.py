@@ -1,34 +1,50 @@
-"""Signals about connections that servers close as soon as they are open, without a response.
+"""Signals about connections that servers close by a limit, without a response.
 
-    closed_at_once   connections of one host that servers closed before they answered anything
+    closed_at_once          connections of one host that servers closed before they answered anything
+    large_requests_closed   connections of one client that servers close at each large request
 
-A server does so with connections beyond its limit for the address (max.connections.per.ip), and with those it
-can make nothing of. Connections whose request had a version that brokers refuse are left out.
+A server closes at once what is beyond its limit for the address (max.connections.per.ip), and what it can make
+nothing of. Connections whose request had a version that brokers refuse are left out.
+
+A server that reads a size above socket.request.max.bytes closes the connection, and answers nothing. Often the
+client still sends then. So the size of such a request is not known, but how much was sent in vain is.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.wording import counted
-from kdissect.text import format_clock
+from kdissect.report.timeline.signal_tables import PACE
+from kdissect.report.wording import counted, listed
+from kdissect.text import format_clock, format_size
 
 POLICY_KINDS = (
     SignalKind("closed_at_once", "servers close connections before they answer", SignalCounts.ATTEMPTS),
+    SignalKind("large_requests_closed", "servers close connections at large requests", SignalCounts.CUT),
 )
 
 SECOND = 10**9
 AT_ONCE_NS = SECOND
 REPEATED = 5
+LARGE_BYTES, LARGE_REPEATED = 64 << 10, 3
+"""The least that a client sent for a request that may be too large, and how many times."""
 
 
 def policy_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about limits of servers."""
+    yield from _at_once(context)
+    yield from _at_large_requests(context)
+
+
+def _at_once(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for each client host whose connections servers close at once, again and again."""
     columns, facts = context.facts.columns, context.connections
     refused = {row.location.connection for row in context.rules.of_kind("refused_version")}
@@ -61,4 +77,65 @@ def _closed(context: SignalContext, rows: Ints) -> Signal:
         clients=context.clients_of(rows),
         requests=len(rows),
         evidence=[connection_evidence(host, detail, select_connections(context.rules, rows))],
+    )
+
+
+def _at_large_requests(context: SignalContext) -> Iterator[Signal]:
+    """Yield one signal for each client whose connections servers close when it sends a large request.
+
+    Nobody else's request of that size is answered, and the servers go on: one that ends closes all.
+    """
+    columns, facts = context.facts.columns, context.connections
+    at = {number: row for row, number in enumerate(context.facts.numbers.tolist())}
+    sent = np.zeros(columns.rows, np.int64)
+    for one in context.rules.of_kind("unanswered"):
+        row = at.get(one.location.connection or 0)
+        if row is not None and one.closed_ns is not None and one.closed_ns - one.last_ns <= AT_ONCE_NS:
+            sent[row] = columns.ints("bytes_to_server")[row] // max(int(columns.ints("requests")[row]), 1)
+    closed = facts.by_server & facts.ends & (sent >= LARGE_BYTES)
+    for client in np.unique(facts.client[closed]).tolist():
+        rows = np.flatnonzero(closed & (facts.client == client))
+        smallest = int(sent[rows].min())
+        if len(rows) >= LARGE_REPEATED and _largest_answered(context) < smallest and _went_on(context, rows):
+            yield _too_large(context, client, rows, smallest)
+
+
+def _largest_answered(context: SignalContext) -> int:
+    """Return the size of the largest Produce that was answered, as the mean of a row of PACE."""
+    pace = context.table(PACE)
+    answered = (pace.ints("cell") >= 0) & (pace.ints("api_key") == ApiKey.PRODUCE)
+    sizes = pace.ints("request_bytes")[answered] // np.maximum(pace.ints("exchanges")[answered], 1)
+    return int(sizes.max(initial=0))
+
+
+def _went_on(context: SignalContext, rows: Ints) -> bool:
+    """Return whether other connections of the servers were open when each of these was closed."""
+    facts = context.connections
+
+    def others(row: int) -> Mask:
+        return (
+            facts.talks
+            & (facts.server == facts.server[row])
+            & (facts.first_ns < facts.closed_ns[row])
+            & (facts.closed_ns > facts.closed_ns[row] + AT_ONCE_NS)
+        )
+
+    return all(others(row).any() for row in rows.tolist())
+
+
+def _too_large(context: SignalContext, client: int, rows: Ints, smallest: int) -> Signal:
+    facts, name = context.connections, context.client_names[client]
+    begin, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
+    servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
+    evidence = select_connections(context.rules, rows)
+    return make_signal(
+        "large_requests_closed",
+        (SubjectKind.CLIENT, name),
+        (begin, None if context.end_ns - last < 5 * SECOND else last),
+        f"{listed(servers, 3)} closed {counted(len(rows), 'connection')} of {name} without an answer when it "
+        f"had sent {format_size(smallest)} or more of a request, from {format_clock(begin)} on",
+        measures={"connections": len(rows), "smallest_bytes": smallest},
+        servers=servers,
+        requests=len(rows),
+        evidence=[connection_evidence(name, "closed by the server in a large request", evidence)],
     )
