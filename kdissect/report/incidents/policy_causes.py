@@ -1,4 +1,4 @@
-"""Causes that are a policy of servers: limits of connections for each address, and of the size of requests."""
+"""Causes that are a policy of servers: limits of connections for an address, and of the size of requests."""
 
 from kdissect.report.incidents.cause import Case, Diagnosis
 from kdissect.report.wording import counted, listed
@@ -33,8 +33,8 @@ def request_size_limit(case: Case) -> Diagnosis | None:
         closed.begin_ns,
         closed.end_ns,
         f"{closed.subject.name} sends requests that are too large since {format_clock(closed.begin_ns)}: "
-        f"{listed(servers, 3)} closed {counted(closed.measures['connections'], 'connection')} of it without an "
-        f"answer after {format_size(closed.measures['smallest_bytes'])} or more of a request",
+        f"{listed(servers, 3)} closed {counted(closed.measures['connections'], 'connection')} of it without "
+        f"an answer after {format_size(closed.measures['smallest_bytes'])} or more of a request",
         0.8,
         (closed,),
         speaks_for=("smaller requests are answered", "the server keeps its other connections"),

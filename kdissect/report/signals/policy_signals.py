@@ -3,11 +3,11 @@
     closed_at_once          connections of one host that servers closed before they answered anything
     large_requests_closed   connections of one client that servers close at each large request
 
-A server closes at once what is beyond its limit for the address (max.connections.per.ip), and what it can make
-nothing of. Connections whose request had a version that brokers refuse are left out.
+A server closes at once what is beyond its limit for the address (max.connections.per.ip), and what it can
+make nothing of. Connections whose request had a version that brokers refuse are left out.
 
-A server that reads a size above socket.request.max.bytes closes the connection, and answers nothing. Often the
-client still sends then. So the size of such a request is not known, but how much was sent in vain is.
+A server that reads a size above socket.request.max.bytes closes the connection, and answers nothing. Often
+the client still sends then. So the size of such a request is not known, but how much was sent in vain is.
 """
 
 from collections.abc import Iterator
@@ -113,12 +113,13 @@ def _went_on(context: SignalContext, rows: Ints) -> bool:
     facts = context.connections
 
     def others(row: int) -> Mask:
-        return (
+        stayed: Mask = (
             facts.talks
             & (facts.server == facts.server[row])
             & (facts.first_ns < facts.closed_ns[row])
             & (facts.closed_ns > facts.closed_ns[row] + AT_ONCE_NS)
         )
+        return stayed
 
     return all(others(row).any() for row in rows.tolist())
 

@@ -152,13 +152,15 @@ def slow_reader(s: Scene) -> None:
             "receive.message.max.bytes": 2_000_000,
             "fetch.message.max.bytes": 400_000,
             "fetch.max.bytes": 400_000,
+            "message.max.bytes": 400_000,  # may not be more than the line above
             "socket.receive.buffer.bytes": 8192,
             "queued.min.messages": 100,
         },
     )
     s.roll(settle=10)  # until the consumer reads
     s.wait(8, 10)
-    assert child.process is not None
+    if child.process is None or not child.running:
+        raise RuntimeError(f"the consumer has ended: {child.tail(3)}")
     s.later(child.process.send_signal, signal.SIGCONT)
     s.blame_client("slow_reader", slow)
     end = time.monotonic() + s.between(13, 15)

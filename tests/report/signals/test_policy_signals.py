@@ -52,7 +52,7 @@ def test_requests_above_the_limit_of_a_broker(part: float, reset: bool, tmp_path
 
 
 def answered_elsewhere(story: Story) -> Story:
-    """Let another client's requests of that size be answered."""
+    """Return the story with another client, whose requests of that size are answered."""
     line = story.connect("10.1.0.7", ("10.0.0.2", 9092), client_id="importer", at_ms=200)
     response = {"responses": [], "throttle_time_ms": 0}
     answer = frame(encode_response(ApiKey.PRODUCE, 7, {"correlation_id": 2}, response))
