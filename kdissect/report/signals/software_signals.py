@@ -193,7 +193,7 @@ def _latency_ns(rows: Sequence[Row]) -> float:
 
 
 def _rivals(pace: Sequence[Row], change: NewVersion, api: int) -> float:
-    """Return by which factor the same requests of other clients take longer since the change; 1 if unknown."""
+    """Return the factor by which the same requests of other clients take longer since; 1 if unknown."""
     others = [row for row in pace if row["api_key"] == api and row["client"] not in change.clients[1]]
     before, after = (
         _latency_ns([row for row in others if (row["first_ns"] >= change.begin_ns) is later])
