@@ -7,11 +7,11 @@ import queue
 import socket
 import time
 
-from tests.lab.relay import CHUNK, Relay, pass_bytes, start
+from tests.lab.proxy import CHUNK, Proxy, pass_bytes, start
 
 
-class DelayingProxy(Relay):
-    """A relay that holds responses for `delay_s`, which may change."""
+class DelayingProxy(Proxy):
+    """A proxy that holds responses for `delay_s`, which may change."""
 
     def __init__(self, port: int, target: int) -> None:
         super().__init__(port, target)

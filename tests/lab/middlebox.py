@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Callable
 
-from tests.lab.relay import CHUNK, Relay, pass_bytes, start
+from tests.lab.proxy import CHUNK, Proxy, pass_bytes, start
 
 Harm = Callable[[bytes], bytes | None]
 
@@ -24,8 +24,8 @@ def client_of(frame: bytes) -> tuple[int, str]:
     return key, frame[10 : 10 + max(length, 0)].decode()
 
 
-class Middlebox(Relay):
-    """A relay that asks `harm` what becomes of each request."""
+class Middlebox(Proxy):
+    """A proxy that asks `harm` what becomes of each request."""
 
     def __init__(self, port: int, target: int, harm: Harm) -> None:
         super().__init__(port, target)

@@ -8,7 +8,7 @@ import threading
 
 from tests.lab import broker_requests as wire
 from tests.lab.middlebox import Middlebox, client_of
-from tests.lab.relay import LOOPBACK
+from tests.lab.proxy import LOOPBACK
 
 
 def framed(text: bytes) -> bytes:
