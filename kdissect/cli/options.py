@@ -34,6 +34,13 @@ WHAT_PATHS_ARE = (
 
 def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     """Add the options that choose what is read, how much of it, and where Spark runs."""
+    add_reading(parser, paths=paths)
+    add_filters(parser)
+    add_anonymize(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
+    """Add the options that choose which captures are read, and where Spark runs."""
     if paths:
         parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
     place = parser.add_mutually_exclusive_group()
@@ -64,8 +71,6 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     parser.add_argument(
         "--split-bytes", type=size_argument, metavar="N", help="bytes of a capture for each task, such as 32m"
     )
-    add_filters(parser)
-    add_anonymize(parser)
     parser.add_argument(
         "--partitions",
         type=count_argument,

@@ -1,4 +1,4 @@
-"""`kdissect replay plan | prepare | run | try | compare`: from options to a run, its files and an exit code.
+"""`kdissect replay`: from options to a plan, a run and its files, and an exit code.
 
 Reports and plans go to standard output, everything else to standard error. A capture of which nothing can be
 sent is a `UserError` (exit code 2). A run that diverged, or that meets a `--fail-on` condition, is exit code
@@ -19,6 +19,7 @@ from typing import Any
 
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
+from kdissect.cli.replay_load import load_log
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
 from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
@@ -58,6 +59,9 @@ DEPENDENCY_FACTOR = 1.5  # a request waits for another one for longer than that 
 
 def replay(chosen: argparse.Namespace) -> int:
     """Run the command. Return the exit code."""
+    if chosen.replay == "load":
+        load_log(chosen)
+        return ExitCode.DONE
     fail_on = conditions(getattr(chosen, "fail_on", ()), COMPARISON_VOCABULARY)
     if chosen.replay == "compare":
         return _compare(chosen, fail_on)

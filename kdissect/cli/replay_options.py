@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kdissect.cli.filter_options import ApiArgument, add_filters, api_argument, duration_argument
-from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port_argument, size_argument
+from kdissect.cli.options import (
+    WHAT_PATHS_ARE,
+    add_keylog,
+    add_quiet,
+    add_reading,
+    port_argument,
+    size_argument,
+)
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE
 from kdissect.text import parse_address
 
@@ -291,6 +298,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         dest="replay", required=True, metavar="COMMAND", parser_class=type(parser)
     )
+    _add_load(commands.add_parser("load", help="read captures once, into a log that the others take"))
     for name, help in COMMANDS.items():
         _add_sending(commands.add_parser(name, help=help), name)
     compare = commands.add_parser("compare", help="report on a run again, from its files")
@@ -300,8 +308,15 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     _add(compare, REPORT)
 
 
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    add_reading(parser)
+    parser.add_argument("--out", required=True, metavar="LOG", help="directory to create for the replay log")
+    parser.set_defaults(since=None, until=None, anonymize=False, anonymize_key_file=None)
+    parser.set_defaults(**{name: [] for name in ("api", "client", "topic", "group", "broker", "error")})
+
+
 def _add_sending(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=f"{WHAT_PATHS_ARE}; or one replay log")
     _add(parser, [PORT])
     add_keylog(parser)
     add_filters(parser)

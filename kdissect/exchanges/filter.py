@@ -7,13 +7,13 @@ only messages tell (client, topic, group, error) is decided for each exchange wh
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from kdissect.exchanges.decoded import NO_KEY, DecodedExchange
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention
-from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records, dtype_of
 from kdissect.protocol.visitor import (
     GROUP_COORDINATOR,
@@ -45,6 +45,20 @@ GROUP_ROLES = frozenset({"group", "coordinator_key", "resource"})
 ERROR_ROLES = frozenset({"error"})
 
 
+class ConnectionLookup(Protocol):
+    """What a filter asks about connections: an `ExchangeReader` knows it, for example."""
+
+    @property
+    def nodes(self) -> Mapping[int, frozenset[tuple[str, int]]]:
+        """Addresses (host, port) of the brokers, by node id."""
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server of a connection."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeFilter(Filter):
     """The filters of every command and those of a dump; an empty one selects everything."""
@@ -52,7 +66,7 @@ class ExchangeFilter(Filter):
     connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
     slower_than_ns: int | None = None
 
-    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
+    def header_mask(self, exchanges: Records, reader: ConnectionLookup) -> Mask:
         """Return which exchanges, rows of `flow_state.ExchangeRow`, are selected as far as headers tell."""
         orphan = exchanges["status"] == ORPHAN_RESPONSE
         began = np.where(
@@ -75,7 +89,7 @@ class ExchangeFilter(Filter):
             wanted &= self._at_brokers(exchanges["connection"], reader)
         return wanted
 
-    def header_selects(self, exchange: Exchange, reader: ExchangeReader) -> bool:
+    def header_selects(self, exchange: Exchange, reader: ConnectionLookup) -> bool:
         """Return whether one exchange is selected as far as headers tell; `header_mask` decides for many."""
         row = np.zeros(1, dtype_of(ExchangeRow))
         row["status"] = STATUS_NAMES.index(exchange.status)
@@ -90,7 +104,7 @@ class ExchangeFilter(Filter):
                 row[name]["last_byte_ns"] = -1 if frame.last_ns is None else frame.last_ns
         return bool(self.header_mask(row, reader)[0])
 
-    def _on_connections(self, connection: Int64s, reader: ExchangeReader) -> Mask:
+    def _on_connections(self, connection: Int64s, reader: ConnectionLookup) -> Mask:
         rows, index = np.unique(connection, return_inverse=True)
         wanted = [
             not self.connections.isdisjoint((str(reader.identity(row)), *reader.addresses(row)))
@@ -98,7 +112,7 @@ class ExchangeFilter(Filter):
         ]
         return np.array(wanted, bool)[index]
 
-    def _at_brokers(self, connection: Int64s, reader: ExchangeReader) -> Mask:
+    def _at_brokers(self, connection: Int64s, reader: ConnectionLookup) -> Mask:
         rows, index = np.unique(connection, return_inverse=True)
         servers = (parse_address(reader.addresses(row)[1]) for row in rows.tolist())
         wanted = [matches_broker(host, port, self.brokers, reader.nodes) for host, port in servers]

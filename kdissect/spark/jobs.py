@@ -134,6 +134,19 @@ def merge_figures(blobs: Iterable[bytes]) -> Analysis:
     return Analysis(from_arrow(tasks.partials_only(batches)), tasks.sum_counts(batches))
 
 
+def dissected(
+    spark: "SparkContext | SparkSession", work: AnalysisWork, step: ArrowStep
+) -> list[pa.RecordBatch]:
+    """Return what a step makes of the descriptors of each partition (rows of PIECES, ordered by split).
+
+    Filters of the work are the step's own business.
+    """
+    backend = backend_of(spark)
+    metered = _metered(work, backend, step)
+    pieces = _shuffle(backend, work).through(partial(_over_blobs, step=metered))
+    return [batch for _, blob in pieces.collected() for batch in from_blob(blob)]
+
+
 def tables(
     session: "SparkSession", work: AnalysisWork, wanted: Sequence[str], finish: Finish | None = None
 ) -> "dict[str, DataFrame]":

@@ -16,7 +16,7 @@ from tests.helpers.command import assert_one_sentence, environment, kdissect
         ([], "required: COMMAND"),
         (["xplode"], "'xplode' is not a command or a file (commands: analyze, "),
         (["analyse", "x"], "'analyse' is not a command or a file; did you mean 'analyze'?"),
-        (["replay", "pla", "x"], "'pla' is not a command; did you mean 'plan'? (commands: plan, "),
+        (["replay", "pla", "x"], "'pla' is not a command; did you mean 'plan'? (commands: load, plan, "),
         (["dump", "--sinse", "3s", "x"], "unrecognized arguments: --sinse; did you mean '--since'?"),
         (["analyze"], "required: PATH"),
         (["analyze", "--port", "99999", "x"], "'99999' is not a TCP port"),

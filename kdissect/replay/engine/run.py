@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.replay.effects import Coroutine, T
@@ -27,6 +28,8 @@ from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import run_workers
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
+from kdissect.replay.load.log_files import is_log
+from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
@@ -80,16 +83,7 @@ class Replay:
         self._scratch = ScratchDirectory()  # unpacked captures
         try:
             with collect_little():
-                self.capture: Capture = read(
-                    paths,
-                    ports,
-                    str(self._scratch.path),
-                    self.spool,
-                    keylog,
-                    settings.filter,
-                    settings.topic_ids,
-                    progress,
-                )
+                self.capture = self._read(paths, ports, keylog, progress)
                 self.settings = settings = with_groups(settings, self.capture)
                 self.loaded: ReplayInput = load(self.capture, self.spool, settings)
         except BaseException:
@@ -99,6 +93,19 @@ class Replay:
         resolved = resolve_all(captured_hosts(source))
         self.cluster = TargetCluster(Admission(settings, source, resolved, is_own))
         self.target = TargetDescription()
+
+    def _read(
+        self, paths: Sequence[str], ports: Sequence[int], keylog: str | None, progress: Callable[[int], None]
+    ) -> Capture:
+        """Return the requests of captures, or of one replay log."""
+        wanted, names = self.settings.filter, self.settings.topic_ids
+        logs = [path for path in paths if is_log(path)]
+        if not logs:
+            scratch = str(self._scratch.path)
+            return read(paths, ports, scratch, self.spool, keylog, wanted, names, progress)
+        if len(paths) > 1 or ports or keylog:
+            raise UsageError(f"{logs[0]} is a replay log, which takes no other captures, --port or --keylog")
+        return read_log(Path(logs[0]), self.spool, wanted, names, progress)
 
     def close(self) -> None:
         """Remove temporary files."""

@@ -17,4 +17,13 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `prior_members`           | members that are older than the capture                                  |
 | `connection_groups`       | which connections one process must replay                                |
 | `spool`, `decoded_cache`  | frames and decoded requests on disk                                      |
+
+A replay log has the requests of captures for later:
+
+| module                    | what it does                                                             |
+| ------------------------- | ------------------------------------------------------------------------ |
+| `log_files`               | the files of a log, and what it says beside its rows                     |
+| `frame_places`            | where the bytes of a frame lie in a capture                              |
+| `log_part`, `log_merge`   | what each task of Spark writes, and how one log is made of it            |
+| `log_requests`            | the requests of a log, as `requests` returns those of captures           |
 """

@@ -5,7 +5,7 @@ a spool, so a `Request` is a handful of numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
@@ -43,6 +43,10 @@ class Request:
     response: SpoolSlot | None
     response_complete: bool
     excluded_by: str = ""  # the option that excludes it, such as --topic
+
+    def excluded(self, option: str) -> "Request":
+        """Return the same request, marked with the option that excludes it ("": none)."""
+        return replace(self, excluded_by=option) if option else self
 
     @property
     def service_ns(self) -> int | None:
@@ -105,13 +109,12 @@ def read(
         capture.requests.append(request)
         if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
             progress(request.index + 1)
-    _refuse_unread_tls(capture, reader)
+    refuse_unread_tls(capture, reader.unread_tls(capture.clients))
     return capture
 
 
-def _refuse_unread_tls(capture: Capture, reader: ExchangeReader) -> None:
+def refuse_unread_tls(capture: Capture, unread: int) -> None:
     """Warn of connections whose TLS could not be read. Raise InputError if nothing else is in the capture."""
-    unread = reader.unread_tls(capture.clients)
     if not unread:
         return
     connections = f"{unread} TLS connection{'s' if unread > 1 else ''}"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import (
+    ConnectionLookup,
     ExchangeFilter,
     mentioned_groups,
     mentioned_topics,
@@ -48,6 +49,18 @@ class RequestSelection:
         self._by_message = dict(_alone(wanted, BY_MESSAGE))
         self._names = dict(names)
         self._excluded: dict[tuple[int, int], str] = {}  # (row of the connection, ordinal) -> option
+
+    @property
+    def selects_all(self) -> bool:
+        """Whether there is no filter."""
+        return not self._by_header and not self._by_message
+
+    def excluded_alone(self, exchange: Exchange, connections: ConnectionLookup) -> str:
+        """Return the option that excludes a request, "" for none, without a look at all rows before."""
+        for option, wanted in self._by_header.items():
+            if not wanted.header_selects(exchange, connections):
+                return option
+        return self.excluded(exchange)
 
     def rows(self, exchanges: Records, reader: ExchangeReader) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""

@@ -1,0 +1,56 @@
+"""Where the bytes of a frame lie in its capture, if one packet has all of them.
+
+In: the pieces of one split (rows of `segment_index.PIECES`), and frames of which the packet with the first
+byte and the position in the stream are known. Out: an offset in the capture file for each, or NO_PLACE. The
+offset is what sequence numbers say, so whoever uses it compares the bytes: overlapping segments may have
+brought others.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.segment_index import (
+    CAPTURED,
+    FLAG_ACK_ONLY,
+    FLAGS,
+    OFFSET,
+    PACKET,
+    SEQ,
+    unpack,
+)
+from kdissect.jit.rows import Records
+from kdissect.streams.flow_state import PACKET_BITS, Int64s
+
+NO_PLACE = -1
+PREFIX_BYTES = 4  # the length of a frame
+SEQUENCE_MASK = 0xFFFFFFFF
+
+
+class FramePlaces:
+    """The places of the packets of one split."""
+
+    def __init__(self, pieces: pa.RecordBatch) -> None:
+        """`pieces` are all pieces of one split."""
+        columns = unpack(pieces["segments"], pieces["count"].to_numpy())
+        columns = columns[:, (columns[FLAGS] & FLAG_ACK_ONLY == 0) & (columns[CAPTURED] > 0)]
+        self._columns = columns[:, np.argsort(columns[PACKET], kind="stable")]
+        self._split = int(pieces["split"][0].as_py()) if len(pieces) else -1
+
+    def offsets(self, frames: Records, first_sequences: Int64s) -> Int64s:
+        """Return where frames begin behind their length, in the capture file of the split.
+
+        `frames` are rows of `FrameRow`; `first_sequences` are the sequence numbers with which their streams
+        begin.
+        """
+        found = np.full(len(frames), NO_PLACE, np.int64)
+        packets = self._columns[PACKET]
+        if not len(packets):
+            return found
+        numbers = frames["packet"] & ((1 << PACKET_BITS) - 1)
+        row = np.minimum(np.searchsorted(packets, numbers), len(packets) - 1)
+        inside = (frames["position"] + first_sequences - self._columns[SEQ][row]) & SEQUENCE_MASK
+        size = frames["stop"] - frames["start"]
+        here = (frames["packet"] >> PACKET_BITS == self._split) & (packets[row] == numbers)
+        here &= inside + PREFIX_BYTES + size <= self._columns[CAPTURED][row]
+        found[here] = (self._columns[OFFSET][row] + inside + PREFIX_BYTES)[here]
+        return found

@@ -1,0 +1,135 @@
+"""The requests of a replay log, as `load.requests` returns those of captures.
+
+Frames stay where they lie: the spool is given the files, and reads them by position. A filter is applied to
+each request as it is read.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from kdissect.exchanges.exchange import CapturedFrame, Exchange
+from kdissect.exchanges.filter import ExchangeFilter
+from kdissect.replay.load.log_files import NOWHERE, ROWS, UNKNOWN_NS, LogFacts, open_log
+from kdissect.replay.load.requests import PROGRESS_STEP, Capture, Request, refuse_unread_tls
+from kdissect.replay.load.selection import RequestSelection
+from kdissect.replay.load.spool import Spool, SpoolSlot
+from kdissect.replay.settings import everything
+from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES
+
+ROWS_AT_ONCE = 1 << 14
+
+
+class LoggedConnections:
+    """The connections of a log, by their public numbers, as filters ask for them."""
+
+    def __init__(self, facts: LogFacts) -> None:
+        self._ends = {int(number): (ends[0], ends[1]) for number, ends in facts.connections.items()}
+        self.nodes = {
+            int(node): frozenset((host, port) for host, port in ends) for node, ends in facts.nodes.items()
+        }
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+        return connection
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server of a connection."""
+        return self._ends[connection]
+
+
+def read_log(
+    folder: Path,
+    spool: Spool,
+    wanted: Callable[[int], ExchangeFilter] = everything,
+    topic_names: Mapping[bytes, str] | None = None,
+    progress: Callable[[int], None] = lambda _requests: None,
+) -> Capture:
+    """Return all requests of a log, in time order, each marked with the filter that excludes it.
+
+    Raise UsageError for a log that cannot be used (see `open_log`).
+    """
+    facts = open_log(folder)
+    names = {bytes.fromhex(identity): name for identity, name in facts.topics.items()}
+    capture = Capture(
+        files=tuple(each.name for each in facts.captures),
+        names=dict(topic_names or {}) | names,
+        warnings=facts.warnings,
+        earliest_ns=facts.earliest_ns,
+        latest_ns=facts.latest_ns,
+        orphans=facts.orphans,
+        servers={server for _, server, _ in facts.connections.values()},
+        clients={int(number): client for number, (client, _, _) in facts.connections.items()},
+        headless={int(number) for number, (_, _, begins) in facts.connections.items() if not begins},
+    )
+    connections = LoggedConnections(facts)
+    selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
+    bases = [spool.attach(each.path) if each.path else 0 for each in facts.captures]
+    bases += [spool.attach(str(folder / name)) for name in facts.frames]
+    for request in _requests(folder, bases, connections):
+        if selection.selects_all:
+            capture.requests.append(request)
+        else:
+            exchange = _exchange(request, spool)
+            excluded_by = selection.excluded_alone(exchange, connections)
+            capture.requests.append(request.excluded(excluded_by))
+        if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
+            progress(request.index + 1)
+    refuse_unread_tls(capture, facts.unread_tls)
+    return capture
+
+
+def _requests(folder: Path, bases: list[int], connections: LoggedConnections) -> Iterator[Request]:
+    index = 0
+    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE):
+        columns = (batch[name].to_pylist() for name in batch.schema.names)
+        for row in zip(*columns, strict=True):
+            first_ns, _packet, connection, ordinal, key, version, status, last_ns, answered_ns, *rest = row
+            in_flight, complete, response_complete, *places = rest
+            file, offset, size, response_file, response_offset, response_size = places
+            response = None
+            if response_file != NOWHERE:
+                response = SpoolSlot(bases[response_file] + response_offset, response_size)
+            yield Request(
+                index=index,
+                connection=connection,
+                ordinal=ordinal,
+                server=connections.addresses(connection)[1],
+                key=key,
+                version=None if version == BEFORE_VERSIONS else version,
+                status=STATUS_NAMES[status],
+                first_ns=first_ns,
+                last_ns=None if last_ns == UNKNOWN_NS else last_ns,
+                answered_ns=None if answered_ns == UNKNOWN_NS else answered_ns,
+                in_flight=in_flight or 1,
+                complete=complete,
+                frame=SpoolSlot(bases[file] + offset, size),
+                response=response,
+                response_complete=response_complete,
+            )
+            index += 1
+
+
+def _exchange(request: Request, spool: Spool) -> Exchange:
+    """Return a request with its response as filters look at them."""
+
+    def frame(slot: SpoolSlot, complete: bool, first_ns: int, last_ns: int | None) -> CapturedFrame:
+        data = spool.get(slot) or b""
+        return CapturedFrame(data, len(data) if complete else len(data) + 1, first_ns, last_ns, 0)
+
+    response = None
+    if request.response is not None and request.answered_ns is not None:
+        response = frame(request.response, request.response_complete, request.answered_ns, None)
+    return Exchange(
+        connection=request.connection,
+        ordinal=request.ordinal,
+        status=request.status,
+        api_key=request.key,
+        api_version=request.version,
+        correlation_id=None,
+        in_flight=request.in_flight,
+        request=frame(request.frame, request.complete, request.first_ns, request.last_ns),
+        response=response,
+        is_kafka07=request.version is None,
+    )

@@ -1,0 +1,71 @@
+"""`replay.load.log_requests`: filters and plans of a log are those of its capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kdissect.errors import UsageError
+from kdissect.exchanges.filter import ExchangeFilter
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.load.log_requests import read_log
+from kdissect.replay.load.requests import read
+from kdissect.replay.load.spool import Spool
+from kdissect.replay.plan import make_plan
+from kdissect.replay.settings import ReplaySettings, everything
+from tests.helpers.null_target import null_target
+from tests.helpers.recorded import CAPTURES
+from tests.helpers.replay_logs import make_log
+
+CAPTURE = str(CAPTURES / "transactions.pcapng")
+FILTERS: dict[str, Callable[[int], ExchangeFilter]] = {
+    "none": everything,
+    "api": lambda _start_ns: ExchangeFilter(apis=frozenset({ApiKey.PRODUCE})),
+    "since": lambda start_ns: ExchangeFilter(since_ns=start_ns + 2 * 10**9),
+    "topic": lambda _start_ns: ExchangeFilter(topics=("transfers",)),
+    "client": lambda _start_ns: ExchangeFilter(clients=("*audit*",)),
+}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs") / "log"
+    make_log([CAPTURE], folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_exclude_the_same_requests(log: Path, tmp_path: Path, name: str) -> None:
+    wanted = FILTERS[name]
+    expected = [
+        each.excluded_by for each in read([CAPTURE], (), str(tmp_path), Spool(), None, wanted).requests
+    ]
+    seen: list[int] = []
+    assert [
+        each.excluded_by for each in read_log(log, Spool(), wanted, None, seen.append).requests
+    ] == expected
+    assert len(set(expected)) == (1 if name == "none" else 2)
+    assert seen == [1000]
+
+
+def test_a_log_leads_to_the_plan_of_its_capture(log: Path) -> None:
+    plans = []
+    with null_target() as address:
+        settings = ReplaySettings(target=(("127.0.0.1", int(address.rpartition(":")[2])),))
+        for path in (CAPTURE, str(log)):
+            with closing(Replay(settings, [path])) as replay:
+                replay.learn()
+                plans.append(make_plan(replay, prepared=True))
+    assert plans[0] == plans[1]
+    assert plans[0]["accounting"]["sent"] > 1000
+
+
+def test_a_log_stands_alone(log: Path) -> None:
+    settings = ReplaySettings(target=(("127.0.0.1", 1),))
+    for paths, ports in (([str(log), CAPTURE], ()), ([str(log)], (9092,))):
+        with pytest.raises(UsageError, match="is a replay log, which takes no other"):
+            Replay(settings, paths, ports)
