@@ -4,7 +4,8 @@ In come the columns of exchanges and partitions, out comes the table FINDING_INP
 exchanges of one kind (errors, no response, throttled, versions that Kafka 4.0 refuses, empty fetches …) and
 names the columns that tell them apart beside the client. `second` (since the epoch) is set for kinds whose
 course in time matters: requests for metadata and group membership by second, errors in steps of `STEP_S`, so
-that two separate spells are told apart.
+that two separate spells are told apart. The `amount` of errors counts each exchange once for each code,
+though it has a row for each partition.
 """
 
 from collections.abc import Iterator
@@ -100,12 +101,19 @@ def select_finding_inputs(
         }
         own["code"] = partitions.ints("error_code")[parts]
         rows = exchange_rows[parts]
-        tables.append(
-            _counted(Selection("error", rows, keys, _answered(exchanges)[rows]), exchanges, clients, own)
-        )
+        once = _first_of_each(rows, partitions.ints("error_code")[parts], exchanges.rows)
+        errors = Selection("error", rows, keys, _answered(exchanges)[rows], once)
+        tables.append(_counted(errors, exchanges, clients, own))
     return (
         roll_up(FINDING_INPUTS, pa.concat_tables(tables)) if tables else FINDING_INPUTS.schema.empty_table()
     )
+
+
+def _first_of_each(rows: Ints, codes: Ints, exchanges: int) -> Ints:
+    """Return 1 for the first partition of each exchange and error code, and 0 for the others."""
+    once = np.zeros(len(rows), np.int64)
+    once[group_rows(Codes(rows, exchanges), encode(pa.array(codes))).first] = 1
+    return once
 
 
 def _selections(
@@ -130,8 +138,9 @@ def _selections(
     in_transaction &= known & np.isin(key, [*TRANSACTION_WORK, ApiKey.END_TXN])
     is_end = key == ApiKey.END_TXN
     failed = exchanges.ints("error_code") != 0
+    once = np.ones(exchanges.rows, np.int64)
     selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
-        ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, None),
+        ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, once),
         ("failed_commit", known & np.isin(key, [*OFFSET_COMMITS]) & failed, ERROR_KEYS, answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), sent, None),
         ("throttled", throttle > 0, ("api_key",), answered, throttle),

@@ -235,7 +235,10 @@ FINDING_INPUTS = PartialTable(
         ("response_first_ns", INT64),
     ),
 )
-"""What findings rest on (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms."""
+"""What findings rest on (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms.
+
+Of errors `amount` is the number of requests, each at its first partition.
+"""
 
 LAGS = PartialTable(
     "lags",

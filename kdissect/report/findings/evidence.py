@@ -1,5 +1,6 @@
 """How rules turn observations into evidence: groups by key, spells of time, sums, names of brokers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdissect.report.findings.finding_context import Observation
@@ -64,3 +65,17 @@ def span_ns(observations: Sequence[Observation]) -> int:
     return max(observation.last_ns for observation in observations) - min(
         observation.first_ns for observation in observations
     )
+
+
+def count_requests(errors: Iterable[Observation]) -> int:
+    """Return the number of requests that errors answer: one that fails for twelve partitions is one.
+
+    Each counts at its first partition. Where that is not among the errors, the partition with the most
+    requests tells.
+    """
+    partitions: Counter[tuple[int | None, int | None, str | None]] = Counter()
+    requests = 0
+    for error in errors:
+        partitions[error.api_key, error.code, error.partition] += error.exchanges
+        requests += error.amount
+    return max(requests, max(partitions.values(), default=0))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import MEMBER_EXPIRED, ErrorCode, is_retriable
-from kdissect.report.findings.evidence import count_exchanges, group_by, observed
+from kdissect.report.findings.evidence import count_exchanges, count_requests, group_by, observed
 from kdissect.report.findings.finding_context import (
     FindingContext,
     Judgement,
@@ -185,7 +185,11 @@ def member_expired(context: FindingContext) -> Judgement | None:
             rows.append(observed(f"{client}: {group_id}", detail, [left for left, _ in absences]))
     if not rows:
         return None
-    return Judgement(f"Group members removed: {counted(sum(row.count for row in rows), 'time')}", rows)
+    heard = count_requests(
+        error for error in context.errors(MEMBER_EXPIRED) if error.api_key not in FAREWELLS
+    )
+    missed = sum(row.count for row in rows[len(errors.evidence) if errors else 0 :])
+    return Judgement(f"Group members removed, as {counted(heard + missed, 'request')} told them", rows)
 
 
 def _absences(requests: list[Observation]) -> Iterator[tuple[Observation, int]]:

@@ -13,6 +13,7 @@ from kdissect.protocol.error_codes import (
 )
 from kdissect.report.findings.evidence import (
     count_exchanges,
+    count_requests,
     group_by,
     observed,
     server_names,
@@ -180,7 +181,7 @@ def errors_by_client(
         for (client, api, name, subject), group in groups
     ]
     clients = counted(len({error.client for error in errors}), "client")
-    return Judgement(f"{title}: {counted(count_exchanges(errors), 'error')} at {clients}", rows)
+    return Judgement(f"{title}: {counted(count_requests(errors), 'request')} at {clients}", rows)
 
 
 def controller_moved(context: FindingContext) -> Judgement | None:

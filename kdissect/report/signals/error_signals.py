@@ -22,7 +22,7 @@ from kdissect.protocol.error_codes import (
     error_name,
     is_retriable,
 )
-from kdissect.report.findings.evidence import count_exchanges, observed, spells
+from kdissect.report.findings.evidence import count_requests, observed, spells
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -125,7 +125,7 @@ def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterat
 
 def _lasts(spell: Sequence[Observation], least: int) -> bool:
     lasted = spell[-1].last_ns - spell[0].first_ns
-    return count_exchanges(spell) >= least and lasted >= LASTED_NS.get(spell[0].code or 0, REPEATED_OVER_NS)
+    return count_requests(spell) >= least and lasted >= LASTED_NS.get(spell[0].code or 0, REPEATED_OVER_NS)
 
 
 def _object(error: Observation) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
     clients, servers = _clients(spell), _servers(context, spell)
     subject = _subject(kind, name, clients, servers)
     first, last = spell[0], max(row.last_ns for row in spell)
-    count = count_exchanges(spell)
+    count = count_requests(spell)
     about = f" for {kind} {name}" if kind else ""
     who = f"from {clients[0]}" if len(clients) == 1 else f"from {counted(len(clients), 'client')}"
     to_the_end = context.end_ns - last < APART_NS // 3
@@ -209,7 +209,7 @@ def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:
         clients=clients,
         groups=() if leadership else things,
         topics=sorted({row.location.topic for row in spell if row.location.topic is not None}),
-        requests=count_exchanges(spell),
+        requests=count_requests(spell),
         evidence=[observed(server, ", ".join(sorted({row.error for row in spell})), spell)],
     )
 

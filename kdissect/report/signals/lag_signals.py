@@ -52,6 +52,8 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
     for client, topic in sorted(positions.fetched):
         lag = positions.behind_fetching(client, topic)
         groups = sorted(facts.groups.get(client, ()))
+        if len(groups) > 1:
+            continue  # processes of one name, each at positions of its own: their commits tell
         if lag is not None and has_grown(lag):
             yield _grew(context, client, groups, topic, lag, _reads(facts, positions, client, topic, lag))
         elif lag is not None and (end_ns := caught_up_ns(lag)) is not None:

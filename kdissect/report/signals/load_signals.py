@@ -17,7 +17,7 @@ import numpy as np
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.findings.evidence import count_exchanges, observed
+from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -40,8 +40,9 @@ WINDOW_NS = 5 * SECOND
 METADATA_RATE, CONNECTION_RATE, RETRY_RATE, BATCH_RATE = 8, 4, 15, 150
 """Times a second over `WINDOW_NS`, from which on it is a signal."""
 
-TINY_RECORDS, TINY_BYTES = 1.6, 1024
-HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 64 << 10, 100, 3
+TINY_RECORDS, TINY_BYTES = 1.6, 512
+HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
+"""Producers stay at a partition for 16 KiB (KIP-794), so much less may lie in one of three by chance."""
 
 
 SHORT_NS = 5 * SECOND
@@ -168,7 +169,7 @@ def _retries(context: SignalContext) -> Iterator[Signal]:
         if row.replica_id is None and is_retriable(row.code or 0):
             groups[row.client, row.api_key or 0, row.code or 0].append(row)
     for (client, _, _), rows in sorted(groups.items()):
-        count = count_exchanges(rows)
+        count = count_requests(rows)
         begin, end = min(row.first_ns for row in rows), max(row.last_ns for row in rows)
         if count >= RETRY_RATE * WINDOW_NS // SECOND and count * SECOND >= RETRY_RATE * (end - begin):
             topics = sorted({row.location.topic for row in rows if row.location.topic is not None})

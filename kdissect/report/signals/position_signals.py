@@ -1,6 +1,7 @@
 """The signal `offset_repeated`: a consumer is stuck, and fetches the same offset again and again."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -18,6 +19,8 @@ POSITION_KINDS = (
     SignalKind("offset_repeated", "a consumer fetches one offset again and again", SignalCounts.ERRORS),
 )
 REPEATED, REPEATED_NS = 4, 2 * SECOND
+AHEAD = 2
+"""A reader that is stuck may fetch so many later offsets in advance, each time."""
 
 ENDED_NS = 5 * SECOND
 """What was seen this shortly before the end of the capture lasts to its end."""
@@ -29,20 +32,40 @@ def position_signals(context: SignalContext) -> Iterator[Signal]:
     yield from _repeated(context, facts)
 
 
+def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
+    """Return the offsets at which fetches found records, by client, topic and partition."""
+    found: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    for row in context.partial.table(READS).to_pylist():
+        topic = context.topics.name(row["topic"], row["topic_id"])
+        if row["offset"] is not None and row["partition"] is not None and topic is not None:
+            client = client_text(row["client_id"], row["client_host"])
+            found[client, topic, row["partition"]].append(row)
+    return found
+
+
+def _gets_past(rows: Sequence[Row], repeated: Row) -> bool:
+    """Return whether fetches of later offsets show that the readers go on: several may have one name."""
+    beyond = sum(
+        row["exchanges"]
+        for row in rows
+        if row["offset"] > repeated["offset"] and repeated["first_ns"] < row["first_ns"] < repeated["last_ns"]
+    )
+    return bool(beyond > AHEAD * repeated["exchanges"])
+
+
 def _until(context: SignalContext, last_ns: int) -> int | None:
     return None if context.end_ns - last_ns < ENDED_NS else last_ns
 
 
 def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
     best: dict[tuple[str, str], Row] = {}
-    for row in context.partial.table(READS).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
-        enough = row["exchanges"] >= REPEATED and row["last_ns"] - row["first_ns"] >= REPEATED_NS
-        if row["offset"] is None or topic is None or not enough:
-            continue
-        key = client_text(row["client_id"], row["client_host"]), topic
-        if key not in best or row["exchanges"] > best[key]["exchanges"]:
-            best[key] = row
+    for (client, topic, _), rows in _reads(context).items():
+        for row in rows:
+            enough = row["exchanges"] >= REPEATED and row["last_ns"] - row["first_ns"] >= REPEATED_NS
+            known = best.get((client, topic))
+            is_most = known is None or row["exchanges"] > known["exchanges"]
+            if enough and is_most and not _gets_past(rows, row):
+                best[client, topic] = row
     for (client, topic), row in sorted(best.items()):
         count, end = row["exchanges"], row["last_ns"]
         begin, groups = facts.began(client, row["first_ns"]), sorted(facts.groups.get(client, ()))

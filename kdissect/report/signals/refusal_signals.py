@@ -24,7 +24,7 @@ from kdissect.protocol.error_codes import (
     OVERSIZED,
     ErrorCode,
 )
-from kdissect.report.findings.evidence import count_exchanges, observed, spells
+from kdissect.report.findings.evidence import count_exchanges, count_requests, observed, spells
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
@@ -56,7 +56,7 @@ class RefusalRule(NamedTuple):
     def is_reached(self, spell: Sequence[Observation]) -> bool:
         """Return whether a spell comes often enough and lasts long enough."""
         lasted = max(row.last_ns for row in spell) - spell[0].first_ns
-        return count_exchanges(spell) >= self.least and lasted >= self.lasted_ns
+        return count_requests(spell) >= self.least and lasted >= self.lasted_ns
 
 
 REFUSALS = (
@@ -125,7 +125,7 @@ def _given_up(context: SignalContext, spell: Sequence[Observation]) -> bool:
     """
     missing = {row.location.topic for row in spell} - set(_topics_there(context))
     seen_ns = context.end_ns - spell[0].first_ns
-    return bool(missing) and count_exchanges(spell) >= GIVEN_UP and seen_ns >= GIVEN_UP_NS
+    return bool(missing) and count_requests(spell) >= GIVEN_UP and seen_ns >= GIVEN_UP_NS
 
 
 def _topics_there(context: SignalContext) -> list[str]:
@@ -171,7 +171,7 @@ def _refused(
     topics, partitions, groups, producers = _names(spell)
     last = max(row.last_ns for row in spell)
     begin = facts.began(client, spell[0].first_ns)
-    count = count_exchanges(spell)
+    count = count_requests(spell)
     mechanisms = _mechanisms(context, spell) if refusal.kind in OF_IDENTITY else []
     about = [
         *([f"topic {listed(topics, NAMED)}"] if topics else []),

@@ -45,6 +45,9 @@ WARM_NS, SEEN_NS = 2 * SECOND, 3 * SECOND
 TIMES_REQUESTS, FEWER_RECORDS, MORE_A_SECOND = 2.0, 0.7, 10.0
 """Many more requests for the same records: by ratio, records in each by ratio, and requests a second."""
 
+TIMED = 20
+"""Latencies of fewer requests are not compared."""
+
 TIMES_SLOWER, SLOWER_NS, RIVALS_SLOWER = 3.0, 10_000_000, 1.5
 ERROR_SHARE, ERRORS, SHARE_BEFORE = 0.05, 5, 0.01
 
@@ -210,6 +213,8 @@ def _errors(before: Use, after: Use) -> str | None:
 
 
 def _latency(before: Use, after: Use, rivals: float) -> str | None:
+    if min(before.requests, after.requests) < TIMED:
+        return None
     slower = after.latency_ns - before.latency_ns
     if slower < SLOWER_NS or after.latency_ns < TIMES_SLOWER * before.latency_ns or rivals > RIVALS_SLOWER:
         return None

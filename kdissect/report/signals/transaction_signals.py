@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kdissect.protocol.error_codes import PRODUCER_FENCED_OUT, ErrorCode
-from kdissect.report.findings.evidence import count_exchanges, observed
+from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -189,14 +189,14 @@ def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequenc
         (SubjectKind.PRODUCER, name),
         (begin, None if context.end_ns - last < 10 * SECOND else last),
         f"{loser} was fenced from transactional id {name}{by} at {format_clock(begin)}: "
-        f"{', '.join(sorted({error.error for error in errors}))} {counted(count_exchanges(errors), 'time')}",
+        f"{', '.join(sorted({error.error for error in errors}))} {counted(count_requests(errors), 'time')}",
         measures={
-            "count": count_exchanges(errors),
+            "count": count_requests(errors),
             "clients": len({row["client"] for row in rows}),
             "rivals": len(rivals),
         },
         clients=sorted({loser, *(row["client"] for row in rivals)}),
         topics=sorted({error.location.topic for error in errors if error.location.topic is not None}),
-        requests=count_exchanges(errors),
+        requests=count_requests(errors),
         evidence=[observed(loser, f"fenced: transactional id {name}", errors)],
     )

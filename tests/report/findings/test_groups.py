@@ -109,6 +109,17 @@ def test_refused_commits_are_counted_by_request_and_not_by_partition():
     assert found["commit_failed"].count == 2
 
 
+def test_members_that_a_commit_of_many_partitions_put_out_are_counted_by_request():
+    commits = failing(1, COMMIT, 25, [0, 100], group_id="readers")
+    partitions = [
+        partition(1, ordinal, 8, number, None, topic="orders", error_code=25)
+        for ordinal in range(2)
+        for number in range(12)
+    ]
+    found = {finding.name: finding for finding in report(commits, partitions).findings}
+    assert found["member_expired"].title == "Group members removed, as 2 requests told them"
+
+
 def test_what_set_a_rebalance_off():
     def group(
         number: int, api: tuple[int, str, int], second: int, ordinal: int, **more: Any

@@ -217,7 +217,22 @@ def catches_up_after_a_planned_pause(story: Story) -> None:
         fetch(reader, 16_600 + 400 * number, min(60 * number, end - 20), end, records=20)
 
 
+def readers_of_one_name(story: Story) -> None:
+    """Four groups read a topic from its begin, one second apart, with the default id of their library."""
+    for number in range(4):
+        begin = 5_000 + 1_000 * number
+        line, beats = member(story, "kgo", begin), member(story, "kgo", begin)
+        request = {"group_id": f"group-{number}", "generation_id": 1, "member_id": f"kgo-{number}"}
+        for at_ms in range(begin + 100, 29_000, 1_000):
+            beats.call(at_ms, 1, ApiKey.HEARTBEAT, 2, request, {"error_code": 0})
+        for step in range(60):
+            at_ms = begin + 100 + 300 * step
+            offset = min(20 * step, at_ms // 20 - 20)
+            fetch(line, at_ms, max(offset, 0), at_ms // 20, records=20)
+
+
 STORIES = (
+    readers_of_one_name,
     replicas_start_together,
     static_members_restart,
     cooperative_rolling_deployment,

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import encode_response
+from tests.helpers.segment_wire import frame
+from tests.helpers.told_capture import Line
 from tests.helpers.told_cluster import cluster
 from tests.helpers.told_groups import SESSION_MS, analyzed
 
@@ -34,3 +37,27 @@ def test_requests_that_wait_by_design_are_not_unanswered(api: ApiKey, tmp_path: 
             LENGTH_MS - 9_000, api, 5, join | {"member_id": "", "protocol_type": "consumer", "protocols": []}
         )
     assert analyzed(story, tmp_path).incidents == ()
+
+
+def crawling(line: Line, at_ms: float, took_ms: float) -> None:
+    """Ask for metadata; the response has two packets, which lie apart."""
+    number = line.ask(at_ms, ApiKey.METADATA, 1, {"topics": []})
+    topics = [{"error_code": 0, "name": f"topic-{n}", "partitions": []} for n in range(60)]
+    body = {"brokers": [], "controller_id": 1, "topics": topics}
+    response = frame(encode_response(ApiKey.METADATA, 1, {"correlation_id": number}, body))
+    line.send(at_ms + 1, False, response[:400])
+    line.send(at_ms + 1 + took_ms, False, response[400:])
+
+
+@pytest.mark.parametrize(("took_ms", "found"), [(590, ["slow_responses"]), (20, [])], ids=["slow", "quick"])
+def test_responses_that_need_long_from_their_first_byte_to_their_last(
+    took_ms: float, found: list[str], tmp_path: Path
+) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    line = story.connect("10.1.0.9", ("10.0.0.2", 9092), client_id="reads-slowly")
+    for at_ms in range(2_000, 25_000, 2_500):
+        crawling(line, at_ms, took_ms)
+    incidents = analyzed(story, tmp_path).incidents
+    assert [one.cause for one in incidents] == found
+    assert not found or "reads-slowly at 10.1.0.9" in incidents[0].headline
+    assert not found or "590ms each from the first to the last byte" in incidents[0].headline

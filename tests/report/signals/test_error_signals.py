@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.told_capture import Story
+from kdissect.protocol.api_keys import ApiKey
+from tests.helpers.told_capture import Story, batch
 from tests.helpers.told_groups import analyzed, background, produce
 
 UNNAMED = 87  # INVALID_RECORD: no rule is about it
@@ -41,3 +42,23 @@ def test_an_error_of_a_client_for_many_topics_once_each_is_told(
     assert [f"INVALID_RECORD {topics} times, from odd at 10.1.0.2" in one for one in found] == [
         True
     ] * is_told
+
+
+def test_a_request_that_fails_for_several_partitions_is_one(tmp_path: Path) -> None:
+    """Four requests of three partitions each are no retry storm of twelve."""
+    story = Story()
+    background(story)
+    line = story.connect("10.1.0.2", client_id="odd")
+    partitions = range(3)
+    for number in range(4):
+        written = [{"index": one, "records": batch(0)} for one in partitions]
+        request = {
+            "acks": -1,
+            "timeout_ms": 1000,
+            "topic_data": [{"name": "orders", "partition_data": written}],
+        }
+        refused = [{"index": one, "error_code": UNNAMED, "base_offset": -1} for one in partitions]
+        response = {"responses": [{"name": "orders", "partition_responses": refused}]}
+        line.call(1_000 + 500 * number, 2, ApiKey.PRODUCE, 7, request, response)
+    (sentence,) = repeated(story, tmp_path)
+    assert "was refused with INVALID_RECORD 4 times" in sentence
