@@ -140,6 +140,28 @@ def test_a_drawer_leads_to_its_packet_in_tshark(tab):
     assert any(code.startswith("kdissect dump") and "--limit 1" in code for code in codes)
 
 
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_a_drawer_leads_to_its_connection_in_tshark(tab):
+    tab.run("showDrawer({ exchange: EXAMPLES.find((row) => row.error_code && row.group_id).request })")
+    row = tab.run("return EXAMPLES[EXAMPLE_OF.get(view.drawer.exchange)]")
+    (command,) = (
+        code for code in tab.run(TEXTS, "#drawer code") if code.startswith("tshark") and "addr" in code
+    )
+    words = shlex.split(command)
+    numbers = ("-T", "fields", "-e", "frame.number", "-e", "tcp.stream")
+    done = subprocess.run(
+        [words[0], "-r", CAPTURES / CAPTURE, *words[3:], *numbers], capture_output=True, text=True, check=True
+    )
+    frames = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert {str(row["request"]), str(row["response"])} <= set(frames)
+    (stream,) = set(frames.values())  # all of one connection, and all of it
+    whole = subprocess.run(
+        ["tshark", "-r", CAPTURES / CAPTURE, "-Y", f"tcp.stream == {stream}", *numbers],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert whole.stdout == done.stdout
+
+
 def test_a_drawer_shows_request_and_response_as_fields(tab):
     tab.run("showDrawer({ exchange: EXAMPLES.find((row) => row.error_code && row.group_id).request })")
     row = tab.run("return EXAMPLES[EXAMPLE_OF.get(view.drawer.exchange)]")

@@ -123,10 +123,8 @@ function isoTime(ns, by = 0) {
 const connectionFilter = (row) => `${address(row.client_host, row.client_port)} && ${address(row.server_host, row.server_port)}`;
 const allFiles = () => DATA.capture.files.map(quoted).join(" ");
 
-function tsharkOf(ref, port) {
-  const { file, packet } = placeOf(ref);
-  return `tshark -r ${quoted(file)} -d tcp.port==${port},kafka -Y ${quoted(`frame.number == ${packet}`)} -V`;
-}
+const tsharkOf = (ref, port, wanted) => `tshark -r ${quoted(placeOf(ref).file)} -d tcp.port==${port},kafka -Y ${quoted(wanted)}`;
+const packetInTshark = (ref, port) => `${tsharkOf(ref, port, `frame.number == ${placeOf(ref).packet}`)} -V`;
 
 function commandsOf(row) {
   const begin = beginOf(row);
@@ -135,8 +133,9 @@ function commandsOf(row) {
     ["This exchange down to the last field", `kdissect dump ${allFiles()} --connection ${row.connection} --since ${isoTime(begin)} --limit 1`],
     ["What came before and after it on the connection", `kdissect dump ${allFiles()} --brief --connection ${row.connection} --since ${isoTime(begin, -5)} --until ${isoTime(begin, 5)}`],
     own ? ["Its connection as a capture of its own", `kdissect slice ${allFiles()} --exchange ${quoted(own)} -o exchange.pcapng`] : null,
-    row.request !== null ? ["The packet with the request in tshark", tsharkOf(row.request, row.server_port)] : null,
-    row.response !== null ? ["The packet with the response in tshark", tsharkOf(row.response, row.server_port)] : null,
+    row.request !== null ? ["The packet with the request in tshark", packetInTshark(row.request, row.server_port)] : null,
+    row.response !== null ? ["The packet with the response in tshark", packetInTshark(row.response, row.server_port)] : null,
+    ["Its connection in tshark", tsharkOf(row.request ?? row.response, row.server_port, connectionFilter(row))],
     ["Its connection, as a display filter", connectionFilter(row)],
   ];
   return el("div.row", {}, el("h3", { text: "Commands" }), list.filter(Boolean).map(([what, text]) => [el("div.soft.label", { text: what }), code(text)]));
