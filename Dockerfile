@@ -10,7 +10,8 @@ RUN apt-get update \
 COPY . /tmp/kdissect
 RUN pip install --no-cache-dir /tmp/kdissect && rm -rf /tmp/kdissect
 
-# Whoever runs it: compiled loops and temporary files have a place that everybody may write.
+# Whoever runs it: compiled loops and temporary files have a place that everybody may write. A user without a
+# name in /etc/passwd needs that file of the host too (see docs/getting-started.md).
 ENV XDG_CACHE_HOME=/var/cache/kdissect HOME=/tmp
 RUN mkdir -p /var/cache/kdissect && chmod 1777 /var/cache/kdissect
 

@@ -24,7 +24,7 @@ from kdissect.files import ScratchDirectory, processor_count
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
-from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.java import check_user_name, find_java
 from kdissect.spark.startup.jvm import (
     JavaEndedError,
     JvmGateway,
@@ -166,8 +166,9 @@ class Engine:
 
     @classmethod
     def start(cls, settings: SparkSettings) -> Self:
-        """Start a JVM. Raise JavaMissingError or DiskFullError; later failures are raised by `context`."""
+        """Start a JVM. Raise a UserError if it cannot start; later failures are raised by `context`."""
         java = find_java()
+        check_user_name(os.geteuid())
         with disk_full_explained():
             engine = cls(settings)
             try:

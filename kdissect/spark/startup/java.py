@@ -6,6 +6,7 @@ file is started for it.
 """
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -32,6 +33,10 @@ ADVICE = (
 
 class JavaMissingError(UserError):
     """There is no usable Java; the message is one sentence."""
+
+
+class NamelessUserError(UserError):
+    """The user of this process has no name, which Spark's login asks for; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,17 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[s
             f"Spark: {ADVICE}"
         )
     raise JavaMissingError(f"Java was not found, and Spark needs it: {ADVICE}")
+
+
+def check_user_name(user_id: int) -> None:
+    """Raise NamelessUserError if a user has no name, as under `docker run --user 1234`."""
+    try:
+        pwd.getpwuid(user_id)
+    except KeyError:
+        raise NamelessUserError(
+            f"user id {user_id} has no name on this machine, and Spark asks for it: run as a user of "
+            "/etc/passwd (in a container: docker run -v /etc/passwd:/etc/passwd:ro)"
+        ) from None
 
 
 def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Iterator[Path]:

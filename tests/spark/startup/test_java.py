@@ -1,5 +1,6 @@
 """Which Java is taken, and what is said when none will do."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from kdissect.spark.startup.java import (
     Java,
     JavaMissingError,
+    NamelessUserError,
+    check_user_name,
     find_java,
     printed_version,
     release_file_version,
@@ -54,6 +57,12 @@ def test_installed_java_is_found_without_path(tmp_path: Path) -> None:
 def test_no_java_is_one_sentence_that_says_what_to_install() -> None:
     with pytest.raises(JavaMissingError, match=r"^Java was not found.*install Java 17 or newer.*JAVA_HOME$"):
         find_java({"PATH": ""}, ())
+
+
+def test_a_user_without_a_name_is_one_sentence() -> None:
+    check_user_name(os.geteuid())
+    with pytest.raises(NamelessUserError, match=r"^user id 4242424 has no name .*/etc/passwd:ro\)$"):
+        check_user_name(4_242_424)
 
 
 def test_only_an_old_java_is_named(tmp_path: Path) -> None:
