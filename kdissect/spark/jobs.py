@@ -142,8 +142,8 @@ def dissected(
     Filters of the work are the step's own business.
     """
     backend = backend_of(spark)
-    metered = _metered(work, backend, step)
-    pieces = _shuffle(backend, work).through(partial(_over_blobs, step=metered))
+    watched = _watched(work, backend, step)
+    pieces = _shuffle(backend, work).through(partial(_over_blobs, step=watched))
     return [batch for _, blob in pieces.collected() for batch in from_blob(blob)]
 
 
