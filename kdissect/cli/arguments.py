@@ -120,7 +120,7 @@ def build_parser() -> _Parser:
             "replay", help="send captured traffic to another cluster and compare the responses"
         )
     )
-    add_watch(commands.add_parser("watch", help="follow a directory that captures are written to"))
+    add_watch(commands.add_parser("watch", help="follow captures that never end"))
     add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
     _add_completion(commands.add_parser("completion", help="print the completion for bash, zsh or fish"))
     _add_examples(parser, "")

@@ -30,7 +30,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "the slowest exchanges",
         ),
     ),
-    "watch": (("kdissect watch ring --every 5s --out tables", "a ring of captures, while it is written"),),
+    "watch": (
+        ("kdissect watch ring --every 5s --out tables", "a ring of captures, while it is written"),
+        ("kdissect watch --interface eth0 --port 9092", "what passes right now"),
+    ),
     "who": (("kdissect who orders incident.pcap", "who writes and who reads a topic"),),
     "diff": (("kdissect diff before.pcap after.pcap --by client", "what changed after a deployment"),),
     "ready": (("kdissect ready --for 4.0 incident.pcap", "which clients Kafka 4.0 breaks"),),

@@ -1,4 +1,4 @@
-"""`kdissect watch`: a directory that captures are written to in, a line for each interval and tables out."""
+"""`kdissect watch`: captures that never end in, a line for each interval and tables out."""
 
 import argparse
 import json
@@ -8,42 +8,69 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
     from kdissect.spark.session import Engine
     from kdissect.spark.watch.watch_query import BatchReport, WatchSettings
+    from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 
 def watch(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from kdissect.cli.context import notify, silent, spark_errors_explained
     from kdissect.jit import kernel_cache
+    from kdissect.live.stream_source import StreamSource
     from kdissect.spark.session import Engine, SparkSettings
     from kdissect.spark.watch.watch_query import NOT_QUIET
 
-    if not Path(arguments.directory).is_dir():
-        raise UsageError(f"{arguments.directory} is not a directory: watch follows directories of captures")
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
     settings = SparkSettings(master=arguments.master, confs=NOT_QUIET, notice=notice)
     with ExitStack() as stack:
-        observers = [_printer(arguments), *_hook(arguments, notice, stack)]
+        hooks = list(_hook(arguments, stack))
+        source = _source(arguments, stack)
+        accounts = [source.account] if isinstance(source, StreamSource) else []
+        observers = [*accounts, _printer(arguments), *hooks]
         engine = stack.enter_context(Engine.start(settings))
         stack.enter_context(spark_errors_explained(engine))
         if kernel_cache.is_missing():
             notice("first run: compiling, once, for a minute")
             kernel_cache.compile_first()
-        _run(engine, arguments, observers)
+        _run(engine, arguments, source, observers)
+
+
+def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirectory":
+    """Return what is watched, and begin to capture if that is wanted. Raise UsageError."""
+    from kdissect.live.stream_source import CaptureSettings, captured, piped
+    from kdissect.spark.watch.watched_directory import WatchedDirectory
+
+    place, interface = arguments.directory, arguments.interface
+    if (place is None) == (interface is None):
+        raise UsageError("watch needs one of DIR, - and --interface NAME")
+    if interface is not None:
+        settings = CaptureSettings(interface, arguments.port, arguments.snaplen, arguments.buffer)
+        return stack.enter_context(captured(settings))
+    if place == STANDARD_INPUT:
+        interrupt = stack.enter_context(first_interrupt())
+        return stack.enter_context(piped(sys.stdin.buffer, interrupt.descriptor))
+    if not Path(place).is_dir():
+        raise UsageError(f"{place} is not a directory: watch follows directories of captures")
+    return WatchedDirectory(str(Path(place).absolute()))
 
 
 def _run(
-    engine: "Engine", arguments: argparse.Namespace, observers: "Sequence[Callable[[BatchReport], None]]"
+    engine: "Engine",
+    arguments: argparse.Namespace,
+    source: "WatchedDirectory",
+    observers: "Sequence[Callable[[BatchReport], None]]",
 ) -> None:
     from kdissect.spark.watch.batch_store import BatchStore, CheckpointError
     from kdissect.spark.watch.watch_query import WatchQuery
 
-    settings = _settings(arguments)
+    settings = _settings(arguments, source)
     out = Path(arguments.out).absolute() if arguments.out else None
     if arguments.checkpoint:
         checkpoint = Path(arguments.checkpoint).absolute()
@@ -65,18 +92,20 @@ def _run(
         store.close()
 
 
-def _settings(arguments: argparse.Namespace) -> "WatchSettings":
+def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "WatchSettings":
+    from kdissect.live.stream_source import StreamSource
     from kdissect.spark.watch.watch_query import WatchSettings
 
     idle = arguments.until_idle
+    own = isinstance(source, StreamSource)  # files have their names when they are closed
     return WatchSettings(
-        directory=str(Path(arguments.directory).absolute()),
+        source=source,
         every_s=arguments.every / NS_PER_S,
         ports=tuple(arguments.port),
         keylog=arguments.keylog,
         partitions=arguments.partitions,
         most_files=arguments.max_files,
-        settle_s=arguments.settle / NS_PER_S,
+        settle_s=0 if own else arguments.settle / NS_PER_S,
         until_idle_s=None if idle is None else idle / NS_PER_S,
     )
 
@@ -94,15 +123,14 @@ def _printer(arguments: argparse.Namespace) -> "Callable[[BatchReport], None]":
     return show
 
 
-def _hook(
-    arguments: argparse.Namespace, notice: "Callable[[str], None]", stack: ExitStack
-) -> "Iterator[Callable[[BatchReport], None]]":
+def _hook(arguments: argparse.Namespace, stack: ExitStack) -> "Iterator[Callable[[BatchReport], None]]":
     """Yield what calls the command or URL of --on-incident, if there is one."""
     if arguments.on_incident:
+        from kdissect.cli.context import notify
         from kdissect.live.incident_hook import IncidentHook
         from kdissect.live.watch_events import incident_events
 
-        hook = IncidentHook(arguments.on_incident, notice)
+        hook = IncidentHook(arguments.on_incident, lambda sentence: notify(f"kdissect: {sentence}"))
         stack.callback(hook.close)
 
         def call(report: "BatchReport") -> None:

@@ -3,7 +3,14 @@
 import argparse
 
 from kdissect.cli.filter_options import duration_argument
-from kdissect.cli.options import add_keylog, add_port, add_quiet, count_argument
+from kdissect.cli.options import (
+    add_keylog,
+    add_port,
+    add_quiet,
+    count_argument,
+    positive_argument,
+    size_argument,
+)
 
 NS_PER_S = 1_000_000_000
 
@@ -11,10 +18,16 @@ NS_PER_S = 1_000_000_000
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kdissect watch`."""
     parser.description = (
-        "Follow a directory that a ring of captures is written to: a line for each interval, and tables that "
-        "grow. A run that was stopped or killed goes on where it was."
+        "Follow captures that never end, in a directory, from a pipe or on an interface: a line for each "
+        "interval, and tables that grow. A run that was stopped or killed goes on where it was."
     )
-    parser.add_argument("directory", metavar="DIR", help="directory of captures; it may be empty yet")
+    parser.add_argument(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="directory of captures, which may be empty yet; - reads a capture from standard input",
+    )
+    _add_interface(parser)
     parser.add_argument(
         "--every",
         type=duration_argument,
@@ -54,6 +67,29 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     add_keylog(parser)
     add_quiet(parser)
+
+
+def _add_interface(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a capture on this machine."""
+    parser.add_argument(
+        "--interface",
+        metavar="NAME",
+        help="in place of DIR: capture on this interface with tcpdump, which must be allowed to",
+    )
+    parser.add_argument(
+        "--snaplen",
+        type=positive_argument,
+        default=262_144,
+        metavar="BYTES",
+        help="capture this much of each packet with --interface (default: 262144, all of it)",
+    )
+    parser.add_argument(
+        "--buffer",
+        type=size_argument,
+        default=64 << 20,
+        metavar="SIZE",
+        help="buffer of the kernel for --interface (default: 64m)",
+    )
 
 
 def _add_batches(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.watch import _settings
+from kdissect.cli.watch import _settings, watch
+from kdissect.errors import UsageError
+from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import assert_one_sentence, kdissect
 
 
@@ -13,17 +15,23 @@ def test_options_become_settings(tmp_path: Path) -> None:
     arguments = parse(
         ["watch", str(tmp_path), "--every", "1s", "--settle", "500ms", "--until-idle", "2m", "--port", "9092"]
     )
-    settings = _settings(arguments)
+    settings = _settings(arguments, WatchedDirectory(str(tmp_path)))
     assert (settings.every_s, settings.settle_s, settings.until_idle_s) == (1, 0.5, 120)
     assert settings.ports == (9092,)
     assert settings.about()["directory"] == str(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["missing", "file.pcap", "-"])
+@pytest.mark.parametrize("place", ["missing", "file.pcap"])
 def test_only_directories_are_watched(tmp_path: Path, place: str) -> None:
     (tmp_path / "file.pcap").touch()
-    done = kdissect("watch", tmp_path / place if place != "-" else place)
+    done = kdissect("watch", tmp_path / place)
     assert done.returncode == 2
     assert_one_sentence(done.stderr)
     assert "is not a directory" in done.stderr
+
+
+@pytest.mark.parametrize("places", [[], ["ring", "--interface", "lo"]])
+def test_one_source_is_watched(places: list[str]) -> None:
+    with pytest.raises(UsageError, match="watch needs one of DIR, - and --interface NAME"):
+        watch(parse(["watch", *places]))

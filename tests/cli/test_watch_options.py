@@ -7,7 +7,7 @@ import pytest
 from kdissect.cli.arguments import parse
 
 
-@pytest.mark.parametrize("option", ["--interface", "--metrics", "--keep", "--topic"])
+@pytest.mark.parametrize("option", ["--metrics", "--keep", "--topic"])
 def test_what_is_not_there_is_refused(option: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as exit:
         parse(["watch", str(tmp_path), option, "x"])

@@ -37,6 +37,7 @@ from kdissect.spark.watch.batch_store import BatchStore, Commit
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
 from kdissect.spark.watch.file_stream import MOST_FILES, SETTLE_SECONDS
 from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
+from kdissect.spark.watch.watched_directory import WatchedDirectory
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
 from kdissect.tables.dissection import AgeLimits
 
@@ -53,7 +54,7 @@ NOT_QUIET = {"spark.cleaner.referenceTracking": "true"}
 class WatchSettings:
     """What is watched, and how."""
 
-    directory: str
+    source: WatchedDirectory
     every_s: float = 5.0
     ports: tuple[int, ...] = ()
     keylog: str | None = None
@@ -65,7 +66,7 @@ class WatchSettings:
 
     def about(self) -> dict[str, Any]:
         """Return what a run that goes on must have in common with the one before."""
-        return {"directory": self.directory, "ports": sorted(self.ports), "partitions": self.partitions}
+        return {"directory": self.source.label, "ports": sorted(self.ports), "partitions": self.partitions}
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ class WatchQuery:
         self._served: tuple[KeyLog, KeyLog] = (NO_KEYS, NO_KEYS)  # as read, and as tasks get it
 
     def run(self) -> None:
-        """Watch until the directory is idle for `until_idle_s`, and then end all connections.
+        """Watch until the source has ended or is idle for `until_idle_s`, and then end all connections.
 
-        Without `until_idle_s` it ends by an exception only, such as KeyboardInterrupt. Then all that is open
-        stays in the checkpoint. Raise what ended it.
+        Otherwise it ends by an exception only, such as KeyboardInterrupt. Then all that is open stays in the
+        checkpoint. Raise what ended it.
         """
         query = self._start()
         try:
-            while query.isActive and not self._is_idle():
+            while query.isActive and not self._is_over():
                 time.sleep(POLL_SECONDS)
         finally:
             with self._active:
@@ -120,6 +121,8 @@ class WatchQuery:
             raise self._failure
         if (error := query.exception()) is not None:
             raise job_error(error, self._engine.log)
+        if (reason := self._settings.source.failure()) is not None:
+            raise reason
         self._process([], is_last=True)
 
     def _start(self) -> Any:
@@ -133,17 +136,19 @@ class WatchQuery:
             "maxFiles": str(self._settings.most_files),
             "settle": str(self._settings.settle_s),
         }
-        files = session.readStream.format("kdissect").options(**options).load(self._settings.directory)
+        files = session.readStream.format("kdissect").options(**options).load(self._settings.source.directory)
         writer = files.writeStream.foreachBatch(self._on_files)
         writer = writer.option("checkpointLocation", self._store.spark.as_uri())
         return writer.trigger(processingTime=f"{round(self._settings.every_s * 1000)} milliseconds").start()
 
-    def _is_idle(self) -> bool:
-        """Return whether nothing came for `until_idle_s`, and nothing waits to be read."""
-        limit = self._settings.until_idle_s
-        if limit is None or self._active.locked() or time.monotonic() - self._last_activity < limit:
+    def _is_over(self) -> bool:
+        """Return whether nothing will come, or came for `until_idle_s`, and nothing waits to be read."""
+        limit, source = self._settings.until_idle_s, self._settings.source
+        idle_s = time.monotonic() - self._last_activity
+        may_be = source.has_ended or (limit is not None and idle_s >= limit)
+        if not may_be or self._active.locked():
             return False
-        if not is_behind(self._store.journal, self._store.last.taken, self._settings.directory):
+        if not is_behind(self._store.journal, self._store.last.taken, source.directory):
             return True
         self._last_activity = time.monotonic()
         return False

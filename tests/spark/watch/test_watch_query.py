@@ -18,6 +18,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
+from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import COMMAND, environment
 from tests.helpers.rings import (
     CAPTURES,
@@ -37,7 +38,7 @@ def watched(engine: Engine, tmp_path: Path, **settings: object) -> list[BatchRep
     """Watch a ring until it is idle; return the reports of all batches."""
     reports: list[BatchReport] = []
     given = WatchSettings(
-        str(tmp_path / "ring"),
+        WatchedDirectory(str(tmp_path / "ring")),
         every_s=0.1,
         settle_s=0,
         until_idle_s=1,
