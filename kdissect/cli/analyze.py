@@ -25,7 +25,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     conditions = fail_conditions(arguments.fail_on)
     folder = output_folder(arguments.out) if arguments.out else None
     page = output_file(arguments.html) if arguments.html else None
-    with analysis_run(arguments) as run:
+    with analysis_run(arguments, figures_only=True) as run:
         grid = time_grid(run) if page else None
         found = report_input(run, arguments, grid, signal_grid(run))
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
@@ -19,6 +19,7 @@ from kdissect.cli.payload_options import folder_schemas
 from kdissect.errors import ExitCode, UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
+from kdissect.spark.in_process import InProcessEngine, runs_in_process
 from kdissect.spark.session import Engine, SparkSettings
 from kdissect.text import escape_control, format_size
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from kdissect.spark.reading_stop import ReadingStop
     from kdissect.tables.anonymize import Pseudonyms
 
+
+AnyEngine: TypeAlias = Engine | ConnectEngine | InProcessEngine
 
 MOSTLY = 0.5
 """Share of the payload: if more than that was cut off, nobody can tell which protocol a connection spoke."""
@@ -49,7 +52,7 @@ class AnalysisRun:
     `index` becomes that of what was read, and `interruption` tells it, if the user ends the reading.
     """
 
-    engine: Engine | ConnectEngine
+    engine: AnyEngine
     index: "CaptureIndex"
     work: "AnalysisWork"
     pseudonyms: "Pseudonyms | None"
@@ -73,12 +76,19 @@ def silent(_line: str) -> None:
 
 
 @contextmanager
-def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | ConnectEngine]:
-    """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards."""
+def spark_engine(
+    arguments: argparse.Namespace, paths: Sequence[str], figures_only: bool = False
+) -> Iterator[AnyEngine]:
+    """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards.
+
+    A command that needs `figures_only` gets an engine without Spark for small captures.
+    """
     check_paths(paths)
     notice = _notice(arguments)
+    settings = SparkSettings(master=arguments.master, notice=notice)
+    here = figures_only and runs_in_process(settings, paths)
     with (
-        engine_for(SparkSettings(master=arguments.master, notice=notice)) as engine,
+        InProcessEngine.start(settings) if here else engine_for(settings) as engine,
         spark_errors_explained(engine),
     ):
         if line := reading_line(paths):
@@ -89,9 +99,7 @@ def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterato
         yield engine
 
 
-def prepare_run(
-    engine: Engine | ConnectEngine, arguments: argparse.Namespace, paths: Sequence[str]
-) -> AnalysisRun:
+def prepare_run(engine: AnyEngine, arguments: argparse.Namespace, paths: Sequence[str]) -> AnalysisRun:
     """Return the run over captures: open and index them, report what is in them, and plan the work.
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
@@ -155,14 +163,14 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
 
 
 @contextmanager
-def analysis_run(arguments: argparse.Namespace) -> Iterator[AnalysisRun]:
+def analysis_run(arguments: argparse.Namespace, figures_only: bool = False) -> Iterator[AnalysisRun]:
     """Return the run over the captures of the command line, while Spark starts, and end Spark afterwards."""
-    with spark_engine(arguments, arguments.paths) as engine:
+    with spark_engine(arguments, arguments.paths, figures_only) as engine:
         yield prepare_run(engine, arguments, arguments.paths)
 
 
 def _open(
-    engine: Engine | ConnectEngine,
+    engine: AnyEngine,
     arguments: argparse.Namespace,
     paths: Sequence[str],
     standard_input: BinaryIO | None,
@@ -196,7 +204,7 @@ def _announce(index: "CaptureIndex", quiet: bool) -> None:
 
 
 def _plan(
-    engine: Engine | ConnectEngine,
+    engine: AnyEngine,
     arguments: argparse.Namespace,
     index: "CaptureIndex",
     pseudonyms: "Pseudonyms | None",
@@ -232,7 +240,7 @@ def _plan(
     return work
 
 
-def _shared_scratch(engine: Engine | ConnectEngine, place: str) -> str:
+def _shared_scratch(engine: AnyEngine, place: str) -> str:
     """Return a directory of this run in a place that executors share."""
     from kdissect.capture.formats.file_types import InputError
     from kdissect.capture.storage import shared_scratch
@@ -243,7 +251,7 @@ def _shared_scratch(engine: Engine | ConnectEngine, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-def _range_runner(engine: Engine | ConnectEngine) -> "RunRanges":
+def _range_runner(engine: AnyEngine) -> "RunRanges":
     """Return what scans ranges of captures.
 
     This process while a local Spark starts, or the executors of a cluster.
@@ -263,7 +271,7 @@ def _notice(arguments: argparse.Namespace) -> Callable[[str], None]:
 
 
 @contextmanager
-def spark_errors_explained(engine: Engine | ConnectEngine) -> Iterator[None]:
+def spark_errors_explained(engine: AnyEngine) -> Iterator[None]:
     """Turn exceptions of Spark into one sentence (see `spark.failures`)."""
     try:
         yield

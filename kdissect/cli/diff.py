@@ -31,7 +31,9 @@ def diff(arguments: argparse.Namespace) -> int:
     by = arguments.by or next((side["profile"]["by"] for side in sides if side is not None), RANKINGS[0])
     done: int = ExitCode.DONE
     with ExitStack() as running:
-        engine = running.enter_context(spark_engine(arguments, captures)) if captures else None
+        engine = (
+            running.enter_context(spark_engine(arguments, captures, figures_only=True)) if captures else None
+        )
 
         from kdissect.report.build.compare import compare
         from kdissect.report.model.plain import to_plain

@@ -11,7 +11,7 @@ from kdissect.errors import ExitCode
 
 def ready(arguments: argparse.Namespace) -> int:
     """Run the command. Return 3 if a client would break."""
-    with analysis_run(arguments) as run:
+    with analysis_run(arguments, figures_only=True) as run:
         found = report_input(run, arguments)
 
         from kdissect.report.build.check_upgrade import check_upgrade

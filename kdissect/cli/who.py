@@ -17,7 +17,7 @@ def who(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if anonymizes(arguments) and any(sign in arguments.named for sign in "*?["):
         raise UsageError("with --anonymize, TOPIC must be a full name without wildcards")
-    with analysis_run(arguments) as run:
+    with analysis_run(arguments, figures_only=True) as run:
         summary = report_input(run, arguments).summary()
 
         from kdissect.report.build.find_topic_clients import find_topic_clients

@@ -82,13 +82,18 @@ def run_uncompiled(paths: list[str]) -> bool:
     """
     if SWITCH in os.environ or "kdissect.jit.decorators" in sys.modules or is_complete():
         return False
-    try:
-        small = sum(_size(Path(path)) for path in paths) <= SMALL_BYTES
-    except OSError:
-        return False  # standard input, or a path that is refused later
+    small = are_small(paths)
     if small:
         os.environ[SWITCH] = "0"
     return small
+
+
+def are_small(paths: list[str]) -> bool:
+    """Return whether captures are so small that starting what makes large ones fast does not pay."""
+    try:
+        return sum(_size(Path(path)) for path in paths) <= SMALL_BYTES
+    except OSError:
+        return False  # standard input, or a path that is refused later
 
 
 def compile_in_background() -> bool:

@@ -102,13 +102,15 @@ class Analysis:
     counts: Counts
 
 
-def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[RangeTask]) -> list[RangeScan]:
+def scan_ranges(
+    spark: "SparkContext | SparkSession | Backend", ranges: Sequence[RangeTask]
+) -> list[RangeScan]:
     """Return the scans of ranges of captures, made by the executors: the `run` of an index on a cluster."""
     return backend_of(spark).each(scan_range, ranges)
 
 
 def figures(
-    spark: "SparkContext | SparkSession",
+    spark: "SparkContext | SparkSession | Backend",
     work: AnalysisWork,
     grid: Grid | None = None,
     steps: Grid | None = None,

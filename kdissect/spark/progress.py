@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from kdissect.spark.backend import is_connect
+from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.pass_meters import PassMeters
 from kdissect.text import format_size
 
@@ -32,7 +33,7 @@ class JobProgress:
         stream: TextIO | None = None,
         meters: PassMeters | None = None,
     ) -> None:
-        by_tasks = (_connect_state if is_connect(spark) else _tracker_state)(spark)
+        by_tasks = _state_of(spark)
         self._state = metered_state(meters, by_tasks) if meters else by_tasks
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
@@ -95,6 +96,12 @@ def time_left(done: int, size: int, seconds: float) -> str:
         return ""
     left = seconds * (size - done) / done
     return f", about {left:.0f} s left" if left < 120 else f", about {left / 60:.0f} min left"
+
+
+def _state_of(spark: Any) -> Callable[[], str]:
+    if isinstance(spark, InProcessBackend):
+        return str  # nothing: what a small capture is at is over before it is read
+    return (_connect_state if is_connect(spark) else _tracker_state)(spark)
 
 
 def _tracker_state(context: Any) -> Callable[[], str]:

@@ -5,6 +5,7 @@ tell about their connection: client id, software, SASL, faults. Out goes one row
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.tables.tcp_rows import tcp_connection_columns
 from kdissect.text import format_ip
 
+KEPT_HOSTS = 1 << 12
 FIRST_VALUES = {
     "client_id": "client_id",
     "client_software_name": "client_software_name",
@@ -176,9 +178,12 @@ def client_sides(facts: Records) -> Int64s:
     return np.where(facts["client_side"] >= 0, facts["client_side"], facts["likely_client_side"])
 
 
+_host = lru_cache(KEPT_HOSTS)(format_ip)  # a few hosts have all connections
+
+
 def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:
     swapped = client.tolist()
-    hosts = [(format_ip(ends.a_host), format_ip(ends.b_host)) for ends in endpoints]
+    hosts = [(_host(ends.a_host), _host(ends.b_host)) for ends in endpoints]
     ports = [(ends.a_port, ends.b_port) for ends in endpoints]
     return {
         "client_host": pa.array([pair[way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()),

@@ -1,9 +1,10 @@
 """Rows of `group_events` and `transaction_events`: what members and transactional producers did.
 
-In come exchanges with their columns, out go rows. Events are rare beside other traffic, and the fields that
-matter (who leads, why a member joins, whether a transaction commits) are not read by the columnar reader, so
-the plain codec decodes these messages. Heartbeats are frequent: the columns show which of them carry an error
-or change the member's epoch, and only those are decoded.
+In come exchanges with their columns, out go rows. Heartbeats are frequent: the columns show which of them
+carry an error or change the member's epoch, and only those are events. The fields that matter (who leads, why
+a member joins, whether a transaction commits) have no role that the columnar reader keeps. Mostly events are
+rare, and the plain codec decodes their messages. Where many clients come and go there are many, which
+`event_columns` reads together. It leaves what is wrong or unusual to the codec.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,27 +18,16 @@ from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow, Int64s
+from kdissect.tables.event_columns import JOINING, SHARED, column_events
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 
 Body = Mapping[str, Any]
 Row = dict[str, Any]
 
+FEW = 48  # events in a batch: decoding so many takes as long as making columns
 BATCH_ROWS = 1 << 13  # rows that are objects at a time: a message may ask for one with every three bytes
-JOINING, LEAVING = 0, -1  # member epochs of a heartbeat; a static member leaves for a while with -2 (KIP-848)
-
-SHARED = (
-    "connection",
-    "ordinal",
-    "client_id",
-    "api_key",
-    "error_code",
-    "error_name",
-    "request_packet",
-    "response_packet",
-    "capture_file",
-)
 
 
 def _join(request: Body, response: Body) -> Iterator[Row]:
@@ -185,32 +175,46 @@ def event_rows(
 
     `exchanges` are the rows of that table for the batch, in its order.
     """
-    rows = _events(EVENT_SOURCES[table], batch, request, response, exchanges)
-    schema = EVENT_SOURCES[table].schema
-    batches = [pa.RecordBatch.from_pylist(list(islice(rows, BATCH_ROWS)), schema=schema)]
-    while part := list(islice(rows, BATCH_ROWS)):
-        batches.append(pa.RecordBatch.from_pylist(part, schema=schema))
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    source = EVENT_SOURCES[table]
+    rows = np.flatnonzero(_has_event(batch, request, response, tuple(source.of_api)))
+    if len(rows) < FEW:
+        return decoded_events(source, batch, exchanges, rows)[0]
+    columns = column_events(source.schema, batch, exchanges, rows)
+    if not len(columns.left):
+        return columns.events
+    decoded, of_decoded = decoded_events(source, batch, exchanges, columns.left)
+    together = pa.concat_batches([columns.events, decoded])
+    order = np.argsort(np.concatenate([columns.rows, of_decoded]), kind="stable")
+    return together.take(pa.array(order))
+
+
+def decoded_events(
+    source: EventTable, batch: ExchangeBatch, exchanges: pa.RecordBatch, rows: Int64s
+) -> tuple[pa.RecordBatch, Int64s]:
+    """Return the events of some exchanges, decoded one by one, and the exchange of each event."""
+    owners: list[int] = []
+    events = _events(source, batch, exchanges, rows, owners)
+    batches = [pa.RecordBatch.from_pylist(list(islice(events, BATCH_ROWS)), schema=source.schema)]
+    while part := list(islice(events, BATCH_ROWS)):
+        batches.append(pa.RecordBatch.from_pylist(part, schema=source.schema))
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches), np.array(owners, np.int64)
 
 
 def _events(
-    source: EventTable,
-    batch: ExchangeBatch,
-    request: MessageColumns,
-    response: MessageColumns,
-    exchanges: pa.RecordBatch,
+    source: EventTable, batch: ExchangeBatch, exchanges: pa.RecordBatch, rows: Int64s, owners: list[int]
 ) -> Iterator[Row]:
-    rows = np.flatnonzero(_has_event(batch, request, response, tuple(source.of_api)))
     selected = exchanges.take(pa.array(rows))
     shared_values = zip(
         *(selected[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")),
         strict=True,
     )
-    for row, values in zip(rows_of(ExchangeRow, batch.exchanges[rows]), shared_values, strict=True):
+    found = rows_of(ExchangeRow, batch.exchanges[rows])
+    for owner, row, values in zip(rows.tolist(), found, shared_values, strict=True):
         request_body, response_body = _bodies(row, batch)
         *same, request_ns, response_ns = values
         times = {"asked_ns": request_ns, "time_ns": request_ns if response_ns is None else response_ns}
         for event in source.of_api[row.api_key](request_body, response_body):
+            owners.append(owner)
             yield _fitting(dict(zip(SHARED, same, strict=True)) | times | event, source.schema)
 
 

@@ -16,14 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect import limits
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
+from kdissect.protocol.columnar.field_reader import FieldReader
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, Int64s
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory
 from kdissect.tables.message_columns import Bools, MessageColumns
 
 NS_PER_MS = 1_000_000
+SYNC_REQUEST = FieldReader({"assignments": "assignments"}, response=False)
+FEW_SYNCS = 8  # in a batch: the plain codec reads so many sooner
 QUORUM_TOPIC_ID = np.array([0] * 15 + [1], np.uint8)
 """The id of the topic `__cluster_metadata`."""
 
@@ -50,8 +54,8 @@ def waits_by_design(
     latency = np.where(is_timed, answered - sent, 0)
     succeeded = (exchanges["status"] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
     idle: Bools = succeeded & (key == ApiKey.JOIN_GROUP)
-    for row in np.flatnonzero(succeeded & (key == ApiKey.SYNC_GROUP)).tolist():
-        idle[row] = not _carries_assignment(batch, row)
+    syncs = np.flatnonzero(succeeded & (key == ApiKey.SYNC_GROUP))
+    idle[syncs] = ~_carry_assignments(batch, syncs)
     wait_ns = np.where(idle, latency, 0)
     fetches = succeeded & np.isin(key, [*FETCHES])
     if fetches.any():
@@ -98,6 +102,26 @@ def _marked(count: int, rows: Int64s) -> Int64s:
     marks = np.zeros(count, np.int64)
     marks[rows] = 1
     return marks
+
+
+def _carry_assignments(batch: ExchangeBatch, rows: Int64s) -> Bools:
+    """Return which of some syncs, by row, carry assignments."""
+    if len(rows) < FEW_SYNCS:
+        return np.array([_carries_assignment(batch, row) for row in rows.tolist()], np.bool_)
+    exchanges = batch.exchanges
+    frames = exchanges["request"]
+    spans = np.stack([frames[name][rows] for name in ("start", "stop", "frame_stop")], axis=1)
+    columns = SYNC_REQUEST.read(
+        batch.arena,
+        spans.astype(np.int64),
+        exchanges["api_key"][rows].astype(np.int16),
+        exchanges["api_version"][rows].astype(np.int16),
+    )
+    carry: Bools = columns.counts("assignments") > 0
+    unusual = columns.has_fault | (spans[:, 1] - spans[:, 0] >= limits.ELEMENTS)
+    for row in np.flatnonzero(unusual).tolist():
+        carry[row] = _carries_assignment(batch, int(rows[row]))
+    return carry
 
 
 def _carries_assignment(batch: ExchangeBatch, row: int) -> bool:

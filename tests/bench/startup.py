@@ -1,8 +1,9 @@
 """What each start-up shortcut saves: `python -m tests.bench.startup [--runs 5] [--capture FILE]`.
 
-A small capture is analyzed with all shortcuts, with each of them off, and with all off, in turns, so that all
-variants meet the same machine. The table has the median wall-clock and processor time of each variant, and
-what the shortcut saves. Caches are warm: the class archive exists and the kernels are compiled.
+A small capture is analyzed with all shortcuts, with Spark, with Spark and each of the others off, and with
+all off, in turns, so that all variants meet the same machine. The table has the median wall-clock and
+processor time of each variant, and what the shortcut saves. Caches are warm: the class archive exists and
+the kernels are compiled.
 """
 
 import argparse
@@ -18,7 +19,14 @@ from kdissect.spark.startup.switch import PLAIN, STARTUP_VARIABLE, Shortcut
 from tests.helpers.command import COMMAND, environment
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
-VARIANTS = {"all on": "", **{f"without {name}": f"-{name}" for name in Shortcut}, "all off": PLAIN}
+SPARK, BY_SPARK = "with Spark", f"-{Shortcut.IN_PROCESS}"  # the other shortcuts save something only then
+OTHERS = [name for name in Shortcut if name is not Shortcut.IN_PROCESS]
+VARIANTS = {
+    "all on": "",
+    SPARK: BY_SPARK,
+    **{f"{SPARK}, without {name}": f"{BY_SPARK},-{name}" for name in OTHERS},
+    "all off": PLAIN,
+}
 Times = tuple[float, float]
 
 
@@ -49,16 +57,20 @@ def measure(capture: Path, runs: int) -> dict[str, Times]:
 
 def table(medians: dict[str, Times]) -> str:
     """Return the medians as a Markdown table."""
-    wall_on, cpu_on = medians["all on"]
+    known = {name: medians["all on" if name == SPARK else SPARK] for name in medians}
     rows = ["| start | wall clock | processor time | saved |", "| --- | --- | --- | --- |"]
     rows += [
         (
             f"| {name} | {wall:.2f} s | {cpu:.2f} s | "
-            f"{f'{wall - wall_on:.2f} s, {cpu - cpu_on:.2f} s' if name != 'all on' else ''} |"
+            f"{'' if name == 'all on' else _saved(known[name], (wall, cpu))} |"
         )
         for name, (wall, cpu) in medians.items()
     ]
     return "\n".join(rows)
+
+
+def _saved(before: Times, after: Times) -> str:
+    return f"{after[0] - before[0]:.2f} s, {after[1] - before[1]:.2f} s"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

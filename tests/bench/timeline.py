@@ -19,20 +19,20 @@ from typing import Any
 
 FIRST = {
     "kdissect.spark.session:Engine.start": "start the JVM",
-    "kdissect.spark.startup.jvm:Gateway.address": "wait for the JVM",
+    "kdissect.spark.startup.jvm:JvmGateway.address": "wait for the JVM",
     "kdissect.spark.session:Engine._build_context": "make the SparkContext",
     "kdissect.spark.session:Engine.context": "wait for Spark",
     "kdissect.spark.session:Engine.rest": "end Spark",
     "kdissect.spark.session:Engine.close": "clean up",
-    "kdissect.cli.report_build:Reported.summary": "compose the report",
+    "kdissect.cli.report_build:ReportInput.summary": "compose the report",
 }
 """What is clocked, and what it is called."""
 
 THEN = {
-    "kdissect.capture.index.index:survey": "survey",
-    "kdissect.spark.startup.local_scan:scan_ahead": "pass one, ahead",
+    "kdissect.capture.index.index:index_captures": "survey",
+    "kdissect.spark.startup.local_scan:scan_locally": "pass one, ahead",
     "kdissect.spark.jobs:figures": "run the job",
-    "kdissect.spark.jobs:added_up": "add up",
+    "kdissect.spark.jobs:merge_figures": "add up",
 }
 """The same, in modules that are loaded once the JVM is starting."""
 

@@ -105,7 +105,8 @@ def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> 
 
 def test_the_jvm_starts_before_anything_large_is_loaded() -> None:
     stopped = "import sys, kdissect.spark.session as s\ns.Engine.start = lambda *_: sys.exit()\n"
-    seen = "import kdissect.cli as c\ntry: c.main(['analyze', sys.argv[1]])\nexcept SystemExit: pass\n"
+    arguments = "['analyze', '--master', 'local[2]', sys.argv[1]]"
+    seen = f"import kdissect.cli as c\ntry: c.main({arguments})\nexcept SystemExit: pass\n"
     loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run(
         [
@@ -127,11 +128,12 @@ def test_java_that_is_too_old_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kdissect.cli import main
-    from kdissect.spark import session
+    from kdissect.spark import in_process, session
 
-    monkeypatch.setattr(session, "find_java", lambda: java_of({"PATH": ""}))
-    assert main(["analyze", str(CAPTURE)]) == 2
-    assert "install Java 17 or newer" in capsys.readouterr().err
+    for module, options in ((session, ["--master", "local[2]"]), (in_process, [])):
+        monkeypatch.setattr(module, "find_java", lambda: java_of({"PATH": ""}))
+        assert main(["analyze", str(CAPTURE), *options]) == 2
+        assert "install Java 17 or newer" in capsys.readouterr().err
 
 
 def java_of(variables: dict[str, str]) -> object:

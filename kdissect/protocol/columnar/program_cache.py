@@ -4,14 +4,19 @@ All programs stand one after another in one table, so that a walk needs nothing 
 says where a program starts, or why there is none.
 """
 
+from collections.abc import Callable
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.protocol.columnar.program import compile_message
+from kdissect.protocol.columnar.program import Program, compile_message
 from kdissect.protocol.columnar.vm_state import UNKNOWN_KEY, UNKNOWN_VERSION
 from kdissect.protocol.schema.registry import APIS
+
+Compiler: TypeAlias = Callable[[int, int, bool], Program]
+"""From API key, version, and whether it is a response, to a program."""
 
 NOT_COMPILED = -100
 KEYS, VERSIONS = 128, 64  # more than there are: what lies outside is not known
@@ -20,7 +25,8 @@ KEYS, VERSIONS = 128, 64  # more than there are: what lies outside is not known
 class ProgramCache:
     """The programs compiled so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, compile_one: Compiler = compile_message) -> None:
+        self._compile_one = compile_one
         self.table: NDArray[np.int64] = np.zeros((0, 5), np.int64)
         self.paths: list[str] = []
         self._entries = np.full((2, KEYS, VERSIONS), -UNKNOWN_KEY, np.int64)
@@ -52,7 +58,7 @@ class ProgramCache:
     def _compile(self, missing_programs: list[list[int]]) -> None:
         tables, rows = [self.table], len(self.table)
         for direction, key, version in missing_programs:
-            program = compile_message(key, version, bool(direction))
+            program = self._compile_one(key, version, bool(direction))
             self._entries[direction, key, version] = rows
             tables.append(program.table)
             rows += len(program.table)

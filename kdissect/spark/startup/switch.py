@@ -24,6 +24,8 @@ class Shortcut(StrEnum):
     """The JVM maps an archive of classes that an earlier run recorded."""
     DIRECT_JVM = "direct_jvm"
     """Spark's gateway is started without spark-submit, with JVM options for a short life."""
+    IN_PROCESS = "in_process"
+    """Figures of small captures are made without Spark."""
     LOCAL_SCAN = "local_scan"
     """This process scans captures while Spark starts."""
     PREFORK = "prefork"

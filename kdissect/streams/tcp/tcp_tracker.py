@@ -194,8 +194,9 @@ def merge_steps(steps: Records) -> Records:
     if len(starts) == len(steps):
         return steps
     merged = take_records(steps, starts)
-    for name in steps.dtype.names or ():
-        values = steps[name]
+    # Columns one after the other: adding up every twentieth number takes three times as long.
+    columns = np.ascontiguousarray(integers_of(steps).T)
+    for name, values in zip(steps.dtype.names or (), columns, strict=True):
         if name in LOWEST:
             lowest = np.minimum.reduceat(np.where(values == 0, NEVER, values), starts)
             merged[name] = np.where(lowest == NEVER, 0, lowest)

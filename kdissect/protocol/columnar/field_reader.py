@@ -1,0 +1,145 @@
+"""Read chosen fields of a batch of messages into columns, by their path in the schema.
+
+`batch_reader` keeps what has a role that all reports need. Few messages have more that matters, such as who
+leads a group. Their fields are read by a second walk over just these messages, with programs that keep fields
+by path. In come bytes and where in them messages stand, out come columns with a value for each message.
+
+A field inside an array keeps the value of the last element, so it is good for arrays of one element. Of an
+array itself the number of elements is kept. A message with a fault may lack any field.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.protocol.columnar.batch_reader import Integers, Ints, Spans
+from kdissect.protocol.columnar.program import compile_fields
+from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
+from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH
+from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm_state import FAULT, OWNER_WIDTH, PRESENT, VERDICT_WIDTH, scratch
+from kdissect.protocol.schema.registry import APIS
+
+SLOTS = 2  # of each column: the start and the length of a span, or a number and nothing
+UNREAD = -1  # as the fault of a message that has no program
+VARINT_BYTES = 5  # of a count, at most
+
+
+class FieldReader:
+    """Reads the fields of `columns`: from a path in a request or response to the column that it becomes.
+
+    Several paths may become one column if no message has both.
+    """
+
+    def __init__(self, columns: Mapping[str, str], response: bool) -> None:
+        names = list(dict.fromkeys(columns.values()))
+        if SLOTS * len(names) > MESSAGE_WIDTH:
+            raise ValueError(f"{len(names)} columns do not fit {MESSAGE_WIDTH} registers")
+        self._response = response
+        self.slots = {name: SLOTS * number for number, name in enumerate(names)}
+        by_path = {path: self.slots[name] for path, name in columns.items()}
+        self._programs = ProgramCache(partial(compile_fields, slots=by_path))
+        self._flexible = np.zeros((KEYS, VERSIONS), np.bool_)
+        for key, api in APIS.items():
+            flexible = (api.response if response else api.request).flexible
+            self._flexible[key, flexible.start : flexible.stop] = True
+
+    def read(
+        self,
+        arena: NDArray[np.uint8],
+        spans: Ints,
+        api_key: NDArray[np.int16],
+        api_version: NDArray[np.int16],
+        there: NDArray[np.bool_] | None = None,
+    ) -> "FieldColumns":
+        """Read messages, header first, whose start, stop and frame stop in the arena are the rows of `spans`.
+
+        A message that is not `there` has no field, and no fault.
+        """
+        spans[:, 2] = np.maximum(spans[:, 1], spans[:, 2])
+        entries = self._programs.entries(api_key, api_version, np.full(len(api_key), self._response))
+        arena = np.ascontiguousarray(arena).view()
+        arena.flags.writeable = False
+        messages = np.zeros((len(entries), VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
+        messages[entries < 0, FAULT] = UNREAD
+        if there is not None:
+            messages[~there, FAULT] = 0
+            entries[~there] = UNREAD
+        no_rows = np.empty((0, OWNER_WIDTH + ROW_WIDTH), np.int64)
+        no_nodes = np.empty((0, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+        used = np.zeros(4, np.int64)
+        table = self._programs.table
+        walk(table, entries, arena, spans, 0, used, messages, no_rows, no_nodes, *scratch())
+        return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
+
+    def _is_flexible(
+        self, entries: Ints, api_key: NDArray[np.int16], api_version: NDArray[np.int16]
+    ) -> NDArray[np.bool_]:
+        flexible = np.zeros(len(entries), np.bool_)
+        known = entries >= 0
+        flexible[known] = self._flexible[api_key[known], api_version[known]]
+        return flexible
+
+
+class FieldColumns:
+    """The columns that were read of a batch of messages."""
+
+    def __init__(
+        self,
+        arena: NDArray[np.uint8],
+        messages: Ints,
+        slots: Mapping[str, int],
+        flexible: NDArray[np.bool_],
+    ) -> None:
+        self._arena, self._messages, self._slots, self._flexible = arena, messages, slots, flexible
+        self.columns = frozenset(slots)
+        self.has_fault: NDArray[np.bool_] = messages[:, FAULT] != 0
+
+    def integers(self, column: str) -> Integers:
+        """Return a column of numbers; of a truth value 0 or not 0."""
+        there = self._present(column)
+        return Integers(np.where(there, self._value(column), 0), there)
+
+    def spans(self, column: str) -> Spans:
+        """Return a column of byte strings, as positions in the arena."""
+        there = self._present(column)
+        length = self._messages[:, VERDICT_WIDTH + self._slots[column] + 1]
+        return Spans(np.where(there, self._value(column), -1), np.where(there, length, 0))
+
+    def counts(self, column: str) -> Ints:
+        """Return how many elements an array has: 0 where there is none, or null."""
+        counts = np.zeros(len(self._messages), np.int64)
+        there = self._present(column)
+        for flexible, count_at in ((True, self._varints_at), (False, self._int32s_at)):
+            rows = np.flatnonzero(there & (self._flexible == flexible))
+            counts[rows] = count_at(self._value(column)[rows])
+        return np.maximum(counts, 0)
+
+    def _present(self, column: str) -> NDArray[np.bool_]:
+        there: NDArray[np.bool_] = (self._messages[:, PRESENT] >> self._slots[column] & 1) != 0
+        return there
+
+    def _value(self, column: str) -> Ints:
+        values: Ints = self._messages[:, VERDICT_WIDTH + self._slots[column]]
+        return values
+
+    def _bytes(self, start: Ints, count: int) -> Ints:
+        """Return bytes of the arena from each start, in rows; 0 behind its end."""
+        places = start[:, None] + np.arange(count)
+        inside = places < len(self._arena)
+        return np.where(inside, self._arena[np.where(inside, places, 0)].astype(np.int64), 0)
+
+    def _int32s_at(self, start: Ints) -> Ints:
+        found = self._bytes(start, 4)
+        counts: Ints = (found << np.array([24, 16, 8, 0])).sum(axis=1).astype(np.uint32).astype(np.int32)
+        return counts.astype(np.int64)
+
+    def _varints_at(self, start: Ints) -> Ints:
+        """Return varints less one, as a compact array has its count."""
+        found = self._bytes(start, VARINT_BYTES)
+        goes_on = np.cumprod(found >= 0x80, axis=1)
+        used = np.concatenate([np.ones((len(found), 1), np.int64), goes_on[:, :-1]], axis=1)
+        values: Ints = ((found & 0x7F) * used << np.arange(VARINT_BYTES) * 7).sum(axis=1)
+        return values - 1

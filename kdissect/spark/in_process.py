@@ -1,0 +1,94 @@
+"""The engine of a run on small captures: this process does the work of Spark's tasks.
+
+Spark and its workers take longer to start than a few megabytes take to dissect, and more than half of the
+processor time of such a run. So commands that only need figures run the steps here if the captures are small
+and nobody chose a master. The steps are the same functions, and figures do not depend on how connections are
+divided. DataFrames need Spark, so `sql`, `export` and `watch` always start it.
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from kdissect.files import ScratchDirectory
+from kdissect.jit import kernel_cache
+from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.session import LOCAL_MASTER, SparkSettings
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.switch import Shortcut, is_on
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kdissect.spark.in_process_backend import InProcessBackend
+    from kdissect.streams.tls.keylog import KeyLog
+
+
+def runs_in_process(settings: SparkSettings, paths: "Sequence[str]") -> bool:
+    """Return whether figures of captures are made without Spark."""
+    return (
+        settings.master == LOCAL_MASTER and is_on(Shortcut.IN_PROCESS) and kernel_cache.are_small(list(paths))
+    )
+
+
+class InProcessEngine:
+    """The place of a run without Spark. It is a context manager, and closing it removes its files."""
+
+    log: Path | None = None
+    may_be_helped = False  # this process scans everything anyway
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        with disk_full_explained():
+            self._scratch = ScratchDirectory()
+        self.afterwards = ExitStack()
+
+    @classmethod
+    def start(cls, settings: SparkSettings) -> Self:
+        """Return an engine.
+
+        Raise JavaMissingError: a machine that can only read small captures is better known at once.
+        """
+        find_java()
+        return cls(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scratch.end()
+        self.afterwards.close()
+
+    @property
+    def temporary(self) -> Path:
+        """A directory that lasts as long as the engine."""
+        return self._scratch.path
+
+    def build(self) -> None:
+        """Do nothing: there is nothing to start."""
+
+    def is_up(self) -> bool:
+        """Return True."""
+        return True
+
+    def context(self) -> "InProcessBackend":
+        """Return what jobs run on."""
+        from kdissect.spark.in_process_backend import InProcessBackend
+
+        return InProcessBackend()
+
+    def session(self) -> "SparkSession":
+        """Raise TypeError: DataFrames need Spark."""
+        raise TypeError("a run without Spark has no session")
+
+    def share_keys(self, keys: "KeyLog") -> "KeyLog":
+        """Return the key log, which does not leave this process."""
+        return keys
+
+    def rest(self, needs_memory: bool = False) -> None:
+        """Do nothing: there is nothing to end (`needs_memory` as that of other engines)."""

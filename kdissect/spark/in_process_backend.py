@@ -1,0 +1,67 @@
+"""The backend without Spark: this process runs the steps on captures so small that Spark does not pay.
+
+The steps are the same functions as elsewhere, and figures do not depend on how connections are divided, so
+all of them are in one partition. Nothing here makes DataFrames, which need Spark.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kdissect.spark.backend import ArrowStep, R, Row, Scan, Step, T
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kdissect.spark.startup.local_scan import LocalScan
+
+
+class InProcessBackend:
+    """The backend of a run without Spark."""
+
+    cores = 1
+
+    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Return the results of a function for each item."""
+        return list(map(function, items))
+
+    def scan_and_shuffle(
+        self,
+        scan: Scan,
+        ordinals: range,
+        tasks: int,  # noqa: ARG002 - as those of Spark
+        partitions: int,
+        ahead: "LocalScan | None",
+    ) -> "InProcessRows":
+        """Scan. Return the rows of all partitions, with those of `ahead`."""
+        done = chain.from_iterable(ahead.blobs(number) for number in range(partitions)) if ahead else ()
+        return InProcessRows([*done, *(row for _, row in scan(ordinals))])
+
+
+class InProcessRows:
+    """Rows in a list."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def through(self, step: Step) -> "InProcessRows":
+        """Return the rows that a step makes of all rows."""
+        return InProcessRows(list(step(self._rows)))
+
+    def kept(self) -> "InProcessRows":
+        """Return the same rows."""
+        return self
+
+    def only(self, key: str) -> "InProcessRows":
+        """Return the rows with a key."""
+        return InProcessRows([row for row in self._rows if row[0] == key])
+
+    def collected(self) -> list[Row]:
+        """Return all rows."""
+        return self._rows
+
+    def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
+        """Raise TypeError: DataFrames need Spark."""
+        raise TypeError(f"a run without Spark makes no DataFrame ({session}, {step}, {schema.names})")
