@@ -3,10 +3,11 @@
 import argparse
 import shutil
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.storage import is_uri
-from kdissect.cli.context import analysis_run, notify, reading_job
+from kdissect.cli.context import AnalysisRun, analysis_run, notify, reading_job
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
@@ -68,13 +69,16 @@ def _write(
     arguments: argparse.Namespace, wanted: "Sequence[str]", target: TableDirectory | TableStore
 ) -> int:
     """Write the tables. Return the exit code."""
+    format = TableFormat(arguments.format)
     with analysis_run(arguments) as run:
+        if isinstance(target, TableDirectory) and _is_for_workers(arguments, wanted, format):
+            _have_workers_write(run, arguments, wanted, target)
+            return run.exit_code()
         session = run.engine.session()
 
         from kdissect.spark import jobs
         from kdissect.spark.progress import JobProgress
 
-        format = TableFormat(arguments.format)
         finish = FINISH.get(format)
         frames = report_frames(run, arguments, session, wanted, finish)
         own = [table for table in wanted if table in ROW_TABLES]
@@ -88,6 +92,25 @@ def _write(
             else:
                 target.write(tables, format)
         return run.exit_code()
+
+
+def _is_for_workers(arguments: argparse.Namespace, wanted: "Sequence[str]", format: TableFormat) -> bool:
+    """Return whether Spark's workers can write the tables as they are, to this machine."""
+    as_they_are = format is TableFormat.PARQUET and not arguments.one_file and arguments.times != "iso"
+    return (
+        as_they_are
+        and SparkSettings(master=arguments.master).local
+        and all(table in ROW_TABLES for table in wanted)
+    )
+
+
+def _have_workers_write(
+    run: AnalysisRun, arguments: argparse.Namespace, wanted: "Sequence[str]", target: TableDirectory
+) -> None:
+    from kdissect.spark import jobs
+
+    with reading_job(run, arguments.quiet) as spark:
+        target.fill(partial(jobs.write_tables, spark, run.work, wanted))
 
 
 def _with_time_texts(name: str, frame: Any) -> Any:

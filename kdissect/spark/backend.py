@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[Any, bytes]
 Step: TypeAlias = Callable[[Iterable[Row]], Iterator[tuple[str, bytes]]]
+NumberedStep: TypeAlias = Callable[[int, Iterable[Row]], Iterator[tuple[str, bytes]]]
 Scan: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[int, Row]]]
 """From ordinals of splits to pairs of a partition of pass two and a row."""
 
@@ -34,6 +35,12 @@ class Rows(Protocol):
 
     def through(self, step: Step) -> "Rows":
         """Return the rows that a step makes of each partition."""
+
+    def through_numbered(self, step: "NumberedStep") -> "Rows":
+        """Return the rows that a step makes of each partition, which is told the number of the partition.
+
+        Only backends whose tasks may write files of this machine have this.
+        """
 
     def kept(self) -> "Rows":
         """Return the same rows, kept on the disks of the executors for several jobs."""

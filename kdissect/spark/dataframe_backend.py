@@ -16,6 +16,7 @@ import pyarrow as pa
 from kdissect.spark.backend import (
     ROWS,
     ArrowStep,
+    NumberedStep,
     R,
     Row,
     Scan,
@@ -83,6 +84,10 @@ class DataFrameRows:
     def through(self, step: Step) -> "DataFrameRows":
         """Return the rows that a step makes of each partition."""
         return DataFrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _spark_schema(NAMED)))
+
+    def through_numbered(self, step: NumberedStep) -> "DataFrameRows":
+        """Raise TypeError: executors of a server cannot write files of this machine."""
+        raise TypeError(f"a server does not run {step}")
 
     def kept(self) -> "DataFrameRows":
         """Return the rows, made now and kept as long as this session refers to them.

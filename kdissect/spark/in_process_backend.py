@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kdissect.spark.backend import ArrowStep, R, Row, Scan, Step, T
+from kdissect.spark.backend import ArrowStep, NumberedStep, R, Row, Scan, Step, T
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,10 @@ class InProcessRows:
     def through(self, step: Step) -> "InProcessRows":
         """Return the rows that a step makes of all rows."""
         return InProcessRows(list(step(self._rows)))
+
+    def through_numbered(self, step: NumberedStep) -> "InProcessRows":
+        """Return the rows that a step makes of all rows, as partition 0."""
+        return InProcessRows(list(step(0, self._rows)))
 
     def kept(self) -> "InProcessRows":
         """Return the same rows."""

@@ -17,6 +17,7 @@ the names.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ from kdissect.spark.backend import (
     Rows,
 )
 from kdissect.spark.backend_choice import backend_of
+from kdissect.spark.parquet_parts import complete_parts, write_parts
 from kdissect.spark.partitioning import (
     Partitioning,
     partition_buckets,
@@ -164,12 +166,7 @@ def tables(
         partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
     )
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
-    names = tasks.topic_names(
-        pair
-        for _, blob in rows.only("names").collected()
-        for batch in from_blob(blob)
-        for pair in tasks.name_pairs(batch)
-    )
+    names = _topic_names(rows)
     return {
         table: rows.only(table).frame(
             session,
@@ -183,6 +180,72 @@ def tables(
         )
         for table in wanted
     }
+
+
+def write_tables(
+    spark: "SparkContext | SparkSession | Backend",
+    work: AnalysisWork,
+    wanted: Sequence[str],
+    folder: Path,
+) -> None:
+    """Write public tables as Parquet, each as a directory in an empty folder of this machine.
+
+    Spark must run on this machine. Rows that wait for the names of topics stay on disk until all are known.
+    """
+    pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
+    schemas = {table: ROW_TABLES[table] for table in wanted}
+    at_once = {table: schema for table, schema in schemas.items() if table not in WITH_TOPIC_IDS}
+    step = _watched(
+        work,
+        backend_of(spark),
+        partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
+    )
+    write = partial(_write_tables, step=step, folder=str(folder), schemas=at_once)
+    rows = pieces.through_numbered(write).kept()
+    names = _topic_names(rows)
+    later = {table: schema for table, schema in schemas.items() if table in WITH_TOPIC_IDS}
+    if later:
+        rows.through_numbered(
+            partial(_write_named, names=names, folder=str(folder), schemas=later)
+        ).collected()
+    complete_parts(folder, schemas)
+
+
+def _topic_names(rows: Rows) -> dict[str, str]:
+    return tasks.topic_names(
+        pair
+        for _, blob in rows.only("names").collected()
+        for batch in from_blob(blob)
+        for pair in tasks.name_pairs(batch)
+    )
+
+
+def _write_tables(
+    number: int,
+    blobs: Iterable[Blob],
+    step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]],
+    folder: str,
+    schemas: Mapping[str, pa.Schema],
+) -> Iterator[tuple[str, bytes]]:
+    for name, batch in write_parts(number, step(ordered_by_split(blobs)), folder, schemas):
+        yield name, to_blob(batch, compression="lz4")
+    pa.default_memory_pool().release_unused()
+
+
+def _write_named(
+    number: int,
+    blobs: Iterable[tuple[str, bytes]],
+    names: Mapping[str, str],
+    folder: str,
+    schemas: Mapping[str, pa.Schema],
+) -> Iterator[tuple[str, bytes]]:
+    tables = (
+        (table, tasks.with_topics(rows, names) if names else rows)
+        for table, blob in blobs
+        if table in schemas
+        for rows in from_blob(blob)
+    )
+    yield from ((table, to_blob(rows)) for table, rows in write_parts(number, tables, folder, schemas))
 
 
 def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from kdissect.spark.backend import (
     ROWS,
     ArrowStep,
+    NumberedStep,
     R,
     Row,
     Scan,
@@ -59,6 +60,10 @@ class RddRows:
     def through(self, step: Step) -> "RddRows":
         """Return the rows that a step makes of each partition."""
         return RddRows(self._rdd.mapPartitions(step))
+
+    def through_numbered(self, step: NumberedStep) -> "RddRows":
+        """Return the rows that a step makes of each partition, which is told the number of the partition."""
+        return RddRows(self._rdd.mapPartitionsWithIndex(step))
 
     def kept(self) -> "RddRows":
         """Return the rows, kept on disk while this process refers to them.

@@ -91,6 +91,11 @@ class TableDirectory:
                 shutil.rmtree(folder)
         self._part.move(self._overwrite)
 
+    def fill(self, write: Callable[[Path], None]) -> None:
+        """Have a function write all tables into a folder, which then becomes the target."""
+        write(self._part.path)
+        self._part.move(self._overwrite)
+
     def abandon(self) -> None:
         """Remove what is incomplete."""
         self._part.end()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +45,20 @@ def test_exported_tables_are_the_same_in_every_format(
             found = READERS[format](tmp_path / format / name, TABLES[name])
             assert in_order(found).equals(in_order(table)), (format, name)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_workers_write_what_spark_writes(
+    engine: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    expected = dissected(splits_of(FIRST))
+    work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
+    target = TableDirectory(tmp_path / "tables")
+    target.fill(partial(jobs.write_tables, engine.context(), work, list(TABLES)))
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(TABLES)
+    for name, table in expected.items():
+        found = READERS[TableFormat.PARQUET](tmp_path / "tables" / name, TABLES[name])
+        assert in_order(found).equals(in_order(table)), name
+        assert engine.session().read.parquet(str(tmp_path / "tables" / name)).count() == len(table)
 
 
 def test_tables_at_a_uri(
