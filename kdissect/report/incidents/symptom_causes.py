@@ -72,12 +72,14 @@ def rate_changed(case: Case) -> Diagnosis:
         for signal in case.near((changed.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
         if abs(signal.begin_ns - changed.begin_ns) <= SAME_MOMENT_NS
     ]
+    of_client = changed.subject.kind is SubjectKind.CLIENT
+    sentence = changed.sentence if of_client else capitalized(changed.sentence)
     others = f"; {counted(len(together), 'other')} changed at the same moment" if together else ""
     return Diagnosis(
         changed.subject,
         changed.begin_ns,
         changed.end_ns,
-        f"{capitalized(changed.sentence)}{others}",
+        f"{sentence}{others}",
         0.5,
         (changed, *together),
         speaks_against=("more or less load is no fault by itself",),

@@ -102,10 +102,12 @@ def rate_signals(context: SignalContext) -> Iterator[Signal]:
     for api in np.unique(requests.api).tolist():
         of_api = requests.only(requests.api == api)
         name = api_name(api)
-        yield from _of_clients(context, grid, of_api, f"sends {name}", ("rate_rose", "rate_fell"))
-        yield from _shared(context, grid, of_api, SubjectKind.SERVER, f"gets {name}")
-    yield from _of_clients(context, grid, errors, "gets error responses", ("errors_rose", None))
-    yield from _shared(context, grid, _written(context), SubjectKind.TOPIC, "gets batches")
+        yield from _of_clients(
+            context, grid, of_api, (f"{name} request", "sends"), ("rate_rose", "rate_fell")
+        )
+        yield from _shared(context, grid, of_api, SubjectKind.SERVER, (f"{name} request", "gets"))
+    yield from _of_clients(context, grid, errors, ("error response", "gets"), ("errors_rose", None))
+    yield from _shared(context, grid, _written(context), SubjectKind.TOPIC, ("batch", "gets"))
 
 
 def _requests(context: SignalContext) -> tuple[Counted, Counted]:
@@ -146,18 +148,18 @@ def _written(context: SignalContext) -> Counted:
 
 
 def _of_clients(
-    context: SignalContext, grid: Grid, rows: Counted, verb: str, kinds: tuple[str, str | None]
+    context: SignalContext, grid: Grid, rows: Counted, what: tuple[str, str], kinds: tuple[str, str | None]
 ) -> Iterator[Signal]:
     for client in _busiest(rows.client, rows.requests):
         own = rows.only(rows.client == client)
         for change in find_changes(own, grid, context.end_ns):
             kind = kinds[0] if change.after > change.before else kinds[1]
             if kind is not None:
-                yield _signal(kind, (SubjectKind.CLIENT, client), verb, change, (client,))
+                yield _signal(kind, (SubjectKind.CLIENT, client), what, change, (client,))
 
 
 def _shared(
-    context: SignalContext, grid: Grid, rows: Counted, kind: SubjectKind, verb: str
+    context: SignalContext, grid: Grid, rows: Counted, kind: SubjectKind, what: tuple[str, str]
 ) -> Iterator[Signal]:
     """Yield changes of topics or servers that several clients make together."""
     for subject in _busiest(rows.subject, rows.requests):
@@ -166,7 +168,7 @@ def _shared(
             share, clients = _makers(own, change)
             if share < OWN_SHARE:
                 name = "rate_rose" if change.after > change.before else "rate_fell"
-                yield _signal(name, (kind, subject), verb, change, clients)
+                yield _signal(name, (kind, subject), what, change, clients)
 
 
 def _busiest(names: "np.ndarray", count: Ints) -> list[str]:
@@ -232,9 +234,15 @@ def _makers(rows: Counted, change: RateChange) -> tuple[float, tuple[str, ...]]:
 
 
 def _signal(
-    kind: str, subject: tuple[SubjectKind, str], verb: str, change: RateChange, clients: tuple[str, ...]
+    kind: str,
+    subject: tuple[SubjectKind, str],
+    what: tuple[str, str],
+    change: RateChange,
+    clients: tuple[str, ...],
 ) -> Signal:
     name = f"topic {subject[1]}" if subject[0] is SubjectKind.TOPIC else subject[1]
+    noun, verb = what
+    nouns = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     lasted = "to the end of the capture"
     if change.end_ns is not None:
         lasted = f"for {format_duration(change.end_ns - change.begin_ns)}"
@@ -242,8 +250,8 @@ def _signal(
         kind,
         subject,
         (change.begin_ns, change.end_ns),
-        f"{name} {verb} {change.after:.1f} times a second since {format_clock(change.begin_ns)}, {lasted}, "
-        f"and {change.before:.1f} times before",
+        f"{name} {verb} {change.after:.1f} {nouns} a second since {format_clock(change.begin_ns)}, {lasted}, "
+        f"in place of {change.before:.1f}",
         measures={
             "before_per_1000_s": round(1000 * change.before),
             "after_per_1000_s": round(1000 * change.after),

@@ -60,7 +60,7 @@ def test_a_change_without_a_cause_is_told_as_a_note(tmp_path: Path) -> None:
     summary = analyzed(writers([pace((100, MOMENT_MS, 200), (MOMENT_MS, 29_000, 30))]), tmp_path)
     (incident,) = summary.incidents
     assert (incident.cause, incident.severity) == ("rate_changed", Severity.NOTE)
-    assert incident.headline.startswith("Writer-0 at 10.1.0.20 sends Produce 3")
+    assert incident.headline.startswith("writer-0 at 10.1.0.20 sends 3")
 
 
 def test_errors_that_became_many_are_dated_to_their_rise(tmp_path: Path) -> None:
