@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Self
 
 import pyarrow as pa
 
@@ -68,7 +69,7 @@ class Pseudonyms:
     key: bytes = field(repr=False)
 
     @classmethod
-    def new(cls, key: str | None = None) -> "Pseudonyms":
+    def new(cls, key: str | None = None) -> Self:
         """Return pseudonyms under the key that a user gave, or under a random one."""
         return cls(secrets.token_bytes(32) if key is None else hashlib.blake2b(key.encode()).digest())
 

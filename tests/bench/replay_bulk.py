@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from kdissect.replay.engine.pass_outcome import PassOutcome
-
 from kdissect.replay.create_topics import create_topics, missing_topics
 from kdissect.replay.engine import run as running
+from kdissect.replay.engine.pass_results import PassOutcome
+from kdissect.replay.engine.pass_worker import PassWorker
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import Pace, ReplaySettings
 from tests.lab import releases
@@ -100,7 +100,7 @@ def pin(process: int, processors: set[int]) -> None:
         os.sched_setaffinity(int(thread.name), processors)
 
 
-class Metered(running.PassWorker):
+class Metered(PassWorker):
     """Notes who was busy from the first request to the last answer."""
 
     cluster: KraftCluster
@@ -150,7 +150,7 @@ def main() -> int:
     megabytes, batch_bytes, rounds, producers = (
         int(each) for each in (*sys.argv[1:], *("400", "131072", "3", "1")[len(sys.argv) - 1 :])
     )
-    running.PassWorker = Metered  # type: ignore[misc]
+    vars(running)["PassWorker"] = Metered
     pin(os.getpid(), set(range(1, os.cpu_count() or 2)))
     with tempfile.TemporaryDirectory(prefix="kdissect-bench-") as scratch:
         capture = Path(scratch) / "bulk.pcap"

@@ -19,7 +19,7 @@ from pathlib import Path
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine import run
 from kdissect.replay.engine.pass_results import PassOutcome
-from kdissect.replay.engine.pass_worker import collect_little
+from kdissect.replay.engine.pass_worker import PassWorker, collect_little
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import (
@@ -74,7 +74,7 @@ class Bench(Replay):
         self.passes = []
 
 
-class Metered(run.PassWorker):
+class Metered(PassWorker):
     """Notes what it took of the processor; the figures go with the counts, from whichever process."""
 
     def play(self, begin_ns: int) -> PassOutcome:
@@ -97,7 +97,7 @@ def yardstick(made: Script) -> float:
 
 def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) -> None:
     """Load, replay, print."""
-    run.PassWorker = Metered  # type: ignore[misc]
+    vars(run)["PassWorker"] = Metered
     bench = Bench(asked, made)
     context = bench.context()
     for _ in range(2):  # by now it is known what the target speaks: ids come with newer versions only

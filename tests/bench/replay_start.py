@@ -16,9 +16,9 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from kdissect.replay.engine.pass_outcome import PassOutcome
-
 from kdissect.replay.engine import run
+from kdissect.replay.engine.pass_results import PassOutcome
+from kdissect.replay.engine.pass_worker import PassWorker
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import (
     Caps,
@@ -39,7 +39,7 @@ def said(step: str, begin: float) -> None:
     )
 
 
-class Told(run.PassWorker):
+class Told(PassWorker):
     """Prints when it is ready and when it has played."""
 
     def play(self, begin_ns: int) -> PassOutcome:
@@ -55,7 +55,7 @@ BEGIN = time.monotonic()
 def main() -> None:
     """Load, make ready, play a while; print."""
     capture, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
-    run.PassWorker = Told  # type: ignore[misc]
+    vars(run)["PassWorker"] = Told
     with subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("null_broker.py"))],
         stdin=subprocess.PIPE,
@@ -80,7 +80,7 @@ def main() -> None:
                 # By now it is known what the target speaks: ids come with newer versions only.
                 for _ in range(2):
                     replay.run_alone(context.leaders.learn_topics(topics))
-                replay.play(rescue=lambda *_: None)
+                replay.play(save=lambda *_: None)
                 outcome = replay.passes[0].outcome
                 results = [each for each in outcome.results if each.received_ns and each.sent_ns]
                 wall = (

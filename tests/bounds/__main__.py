@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
@@ -29,8 +30,8 @@ class Sink(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: bytes) -> int:
-        for line in bytes(data).splitlines():
+    def write(self, data: Any) -> int:
+        for line in memoryview(data).tobytes().splitlines():
             good = b'"client_id":"good"' in line or b'"client_id": "good"' in line
             self.counts["good" if good else "faults" if b'"fault"' in line else "others"] += 1
         return len(data)

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ def descriptors(batch: pa.RecordBatch) -> list[list[list[int]]]:
     return [unpack(blobs[i : i + 1], counts[i : i + 1]).T.tolist() for i in range(len(counts))]
 
 
-def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, object]:
+def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, Any]:
     """Return what becomes of a file, put together over its splits.
 
     Without `bare`, bare acknowledgements are left out: every split has a first one of its own. `options` are

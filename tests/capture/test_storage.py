@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture import storage
+from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import InputError, open_inputs
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.storage import open_storage, shared_scratch
 from tests.helpers.random_traffic import pcap_traffic
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.cli import secret_sources
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import settings_of
 from kdissect.cli.secret_sources import read_secret, secret_among
@@ -137,7 +136,7 @@ def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> 
     def no_terminal(*_: object) -> int:
         raise OSError(6, "No such device or address")
 
-    monkeypatch.setattr(secret_sources.os, "open", no_terminal)
+    monkeypatch.setattr("kdissect.cli.secret_sources.os.open", no_terminal)
     with pytest.raises(UsageError, match="there is no terminal"):
         read_secret("password", "-", VARIABLE, lambda _: None)
 

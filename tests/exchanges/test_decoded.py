@@ -8,7 +8,7 @@ from kdissect.exchanges import decoded
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.messages import encode_request, encode_response
+from kdissect.protocol.codec.messages import decode_request, encode_request, encode_response
 from kdissect.protocol.kafka07.message_codec import RequestType
 from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 
@@ -48,7 +48,7 @@ def test_a_message_is_decoded_once_and_not_before_it_is_read(
     produce: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
-    decode = decoded.decode_request
+    decode = decode_request
     monkeypatch.setattr(decoded, "decode_request", lambda data: calls.append(data) or decode(data))
     once = DecodedExchange(produce)
     assert calls == []

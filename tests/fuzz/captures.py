@@ -18,10 +18,10 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
+from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import (
     CaptureFile,
-    InputError,
     open_inputs,
 )
 from kdissect.capture.scan import scan_split

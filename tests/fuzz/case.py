@@ -22,4 +22,5 @@ def to_bytes(case: Case) -> bytes:
 
 def from_bytes(raw: bytes) -> Case:
     """Read what `to_bytes` wrote."""
-    return Case(*_TOLD.unpack_from(raw), raw[_TOLD.size :])
+    key, version, response = _TOLD.unpack_from(raw)
+    return Case(key, version, response, raw[_TOLD.size :])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,9 @@ def _copy_members(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copy_identities(patch: pytest.MonkeyPatch) -> None:
-    def captured(_context: Any, _item: Any, body: dict[str, Any], front: str = "") -> Iterator[Any]:
+    def captured(
+        _context: Any, _item: Any, body: dict[str, Any], front: str = ""
+    ) -> Generator[Any, Any, ProducerIdentity]:
         yield from ()
         return ProducerIdentity(body[f"{front}producer_id"], body[f"{front}producer_epoch"])
 

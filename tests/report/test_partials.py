@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kdissect.report import partials
 from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
+from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
@@ -59,7 +60,7 @@ def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):
     most, rows_of_task = 10, 8
     monkeypatch.setattr(partials, "ALL_TABLES", {STANDSTILLS.name: replace(STANDSTILLS, most=most)})
     sizes = []
-    limit = partials.limit_rows
+    limit = limit_rows
     monkeypatch.setattr(
         partials, "limit_rows", lambda part, table: sizes.append(len(table)) or limit(part, table)
     )

@@ -14,6 +14,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark import jobs
 from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.tasks import TableOptions
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from tests.helpers.other_user import as_other, needs_other_user
 from tests.helpers.stranger import STRANGER
@@ -71,7 +72,7 @@ def run(tmp_path: Path) -> Iterator[tuple[Engine, KeyLog]]:
     keys = keys_for(None, index.files)
     with Engine.start(SparkSettings(master="local[2]", confs=confs)) as engine:
         context = engine.context()
-        options = jobs.TableOptions(keys=engine.share_keys(many_keys(keys)))
+        options = TableOptions(keys=engine.share_keys(many_keys(keys)))
         result = jobs.merge_figures(jobs.figures(context, jobs.AnalysisWork(index.splits, treatment=options)))
         assert result.counts.packets
         yield engine, keys

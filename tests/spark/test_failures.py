@@ -1,6 +1,7 @@
 """Failures of Spark in one sentence."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ class _Java:
 
 
 def test_what_an_exception_of_java_came_from_is_told() -> None:
-    error = RuntimeError()
+    error: Any = RuntimeError()
     error.java_exception = _Java("x.SparkException: cannot start", _Java("y.IOException: no such host"))
     assert explain(error) == "cannot start: no such host"
     error.java_exception = _Java("x.SparkException: cannot start")  # type: ignore[attr-defined]

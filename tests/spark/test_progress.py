@@ -18,7 +18,7 @@ def test_progress_is_named_after_the_pass() -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("kdissect.spark.progress.time.monotonic", lambda: now[0])
     said = io.StringIO()
     monkeypatch.setattr(said, "isatty", lambda: terminal)
     with progress.IndexProgress(stream=said) as told:
@@ -33,7 +33,7 @@ def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatc
 
 def test_progress_in_bytes_with_the_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("kdissect.spark.progress.time.monotonic", lambda: now[0])
     meters = PassMeters(ByteMeter(str(tmp_path / "a")), ByteMeter(str(tmp_path / "b")), 100 << 20)
     state = metered_state(meters, lambda: "writing")
     assert state() == "kdissect: reading packets, 0 B of 100 MiB"

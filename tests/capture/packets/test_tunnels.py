@@ -3,6 +3,7 @@
 import random
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.compat import raw
@@ -120,7 +121,7 @@ EXTENDED = {
 }
 
 
-def found(folder: Path, *packets: bytes) -> dict[str, object]:
+def found(folder: Path, *packets: bytes) -> dict[str, Any]:
     path = folder / "x.pcap"
     path.write_bytes(pcap([(1, 10 * number, data) for number, data in enumerate(packets)]))
     return outcome(path)
@@ -131,11 +132,11 @@ def assert_found(folder: Path, packet: Packet, *, v6: bool = False, tunnelled: b
     data = raw(packet)
     seen = found(folder, data + b"\xee" * 9)  # padding never becomes payload
     host = "20010db80000000000000000000000{:02x}" if v6 else "00000000000000000000ffff0a0000{:02x}"
-    (who,) = seen["connections"]  # type: ignore[misc]
+    (who,) = seen["connections"]
     assert who == f"{host.format(1)} 40000 {host.format(2)} 9092"
-    (one,) = seen["connections"][who]  # type: ignore[index]
+    (one,) = seen["connections"][who]
     assert one[2:7] == [24 + 16 + data.index(PAYLOAD), len(PAYLOAD), 0, 1000, 7]
-    assert seen["counts"][11] == tunnelled  # type: ignore[index]
+    assert seen["counts"][11] == tunnelled
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["IPv4", "IPv6"])
@@ -202,7 +203,7 @@ def test_nesting_is_bounded(tmp_path: Path) -> None:
         packet = OUTER / packet
         seen = found(tmp_path, raw(framed(packet)))
         assert bool(seen["connections"]) == (depth <= 8)
-        assert sum(seen["counts"][1:7]) == 1  # type: ignore[index]
+        assert sum(seen["counts"][1:7]) == 1
 
 
 def test_what_is_no_tunnel_stays_other(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_what_is_no_tunnel_stays_other(tmp_path: Path) -> None:
         IP(src="1.1.1.1", dst="1.1.1.2", proto=50) / Raw(bytes(40)),
     ]
     seen = found(tmp_path, *(raw(framed(packet)) for packet in packets))
-    assert seen["counts"][:4] == [len(packets), 0, 0, len(packets)]  # type: ignore[index]
+    assert seen["counts"][:4] == [len(packets), 0, 0, len(packets)]
 
 
 def test_cut_and_broken_tunnels_never_leave_the_packet(tmp_path: Path) -> None:
@@ -229,7 +230,7 @@ def test_cut_and_broken_tunnels_never_leave_the_packet(tmp_path: Path) -> None:
             data[chance.randrange(12, len(data))] = chance.randrange(256)
         packets.append(bytes(data[: chance.randrange(len(data) + 1)]))
     seen = found(tmp_path, *packets)
-    assert sum(seen["counts"][1:7]) == len(packets)  # type: ignore[index]
+    assert sum(seen["counts"][1:7]) == len(packets)
     size = (tmp_path / "x.pcap").stat().st_size
     for described in seen["connections"].values():  # type: ignore[attr-defined]
         assert all(0 <= one[2] <= one[2] + one[3] <= size for one in described)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.lab import releases, security
+from tests.lab.certificates import certificate
 from tests.lab.security import Listener, tls
 from tests.lab.stage import Stage
 
@@ -70,7 +71,7 @@ def record(stage: Stage) -> None:
     over_tls = {
         **_rdkafka("SCRAM-SHA-512"),
         "security.protocol": "sasl_ssl",
-        "ssl.ca.location": str(security.certificate(cluster.folder)),
+        "ssl.ca.location": str(certificate(cluster.folder)),
     }
     with cluster:
         stage.topics(cluster, {"orders": 2})

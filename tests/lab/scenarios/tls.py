@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from tests.lab import releases, security
+from tests.lab.certificates import certificate
 from tests.lab.security import Listener, tls
 from tests.lab.stage import Stage
 
@@ -47,7 +48,7 @@ def settings(library: str, folder: str) -> dict[str, str]:
 def record(stage: Stage) -> None:
     listeners: list[Listener] = [*(listener for _, _, listener in PRODUCERS), READER]
     cluster, ports = security.secured(stage.folder / "cluster", listeners)
-    trusted = str(security.certificate(cluster.folder))
+    trusted = str(certificate(cluster.folder))
     with cluster:
         stage.topics(cluster, {"orders": 2})
         with stage.recording(cluster, list(ports.values()), nanoseconds=True):

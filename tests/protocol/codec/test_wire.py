@@ -1,5 +1,7 @@
 """Varints and identifiers: the primitives that everything flexible is made of."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +71,7 @@ def test_every_varint_comes_back(value: int) -> None:
         (COMPACT_LENGTH, 127, "8001"),
     ],
 )
-def test_lengths(length: object, value: int, text: str) -> None:
+def test_lengths(length: Any, value: int, text: str) -> None:
     data, out = bytes.fromhex(text), bytearray()
     assert length.read(data, 0, len(data)) == (value, len(data))
     length.write(out, value)

@@ -44,7 +44,7 @@ def test_what_a_header_says(codec: int) -> None:
     ],
 )
 def test_flags_of_a_header(attributes: int, flags: tuple[bool, bool, bool]) -> None:
-    header = BatchHeader(*[0] * 5, attributes, *[0] * 7)
+    header = BatchHeader(*[0] * 5, *[attributes], *[0] * 7)
     assert (header.log_append_time, header.transactional, header.control) == flags
 
 

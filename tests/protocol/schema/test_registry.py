@@ -133,9 +133,14 @@ def test_no_element_of_an_array_is_empty(message: Message) -> None:
                 assert least_size(field, version, version in message.flexible) >= 1, (path, version)
 
 
+def owners(message: Message) -> list[Message | Field]:
+    """Return the message and all of its fields."""
+    return [message, *(field for _, field in every_field(message))]
+
+
 @pytest.mark.parametrize("message", REQUESTS_AND_RESPONSES, ids=lambda message: message.name)
 def test_tags_are_unique(message: Message) -> None:
-    for owner in (message, *(field for _, field in every_field(message))):
+    for owner in owners(message):
         for version in owner.versions:
             tags = [field.tag for field in fields_at(owner, version) if field.tag is not None]
             assert tags == sorted(set(tags))
@@ -187,7 +192,7 @@ def test_every_error_code_has_the_role_and_nothing_else_has() -> None:
 
 def test_every_host_has_its_port_beside_it() -> None:
     for message in ALL_MESSAGES:
-        for owner in (message, *(field for _, field in every_field(message))):
+        for owner in owners(message):
             for version in owner.versions:
                 roles = [field.role for field in fields_at(owner, version)]
                 assert ("host" in roles) == ("port" in roles), (message.name, owner.name, version)
@@ -199,7 +204,7 @@ REPEATED = {"error", "error_message", "timestamp", "principal", "secret", "leade
 
 @pytest.mark.parametrize("message", REQUESTS_AND_RESPONSES, ids=lambda message: message.name)
 def test_a_role_says_which_value_is_meant(message: Message) -> None:
-    for owner in (message, *(field for _, field in every_field(message))):
+    for owner in owners(message):
         for version in owner.versions:
             roles = [field.role for field in fields_at(owner, version) if field.role and not field.array]
             assert {role for role in roles if roles.count(role) > 1} <= REPEATED, (owner.name, version)

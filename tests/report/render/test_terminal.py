@@ -37,7 +37,7 @@ class Stream(io.StringIO):
         self.spelling, self.terminal = encoding, terminal
 
     @property
-    def encoding(self):
+    def encoding(self):  # type: ignore[override]  # the one of a text stream can be set
         return self.spelling
 
     def isatty(self):

@@ -9,12 +9,12 @@ from tests.helpers.made_paths import (
     LENGTH_S,
     MS,
     SECOND,
-    Row,
     causes,
     report_of,
     standstill,
     traffic,
 )
+from tests.helpers.report_rows import Row
 
 CLIENT, OTHER = CLIENT_HOSTS
 BROKER, SECOND_BROKER = BROKER_HOSTS

@@ -36,9 +36,8 @@ def test_the_address_of_localhost_that_nobody_serves_is_no_server_that_is_down()
 @pytest.mark.parametrize(("seconds", "down"), [(range(2, 30, 5), True), (range(2, 3), False)])
 def test_a_server_that_refuses_again_and_again_is_down(seconds: range, down: bool) -> None:
     connections = [*pair_connections(), *refused("10.0.0.9", seconds)]
-    (found,) = [one for one in report_of((), (), connections).incidents if one.cause == "broker_down"] or [
-        None
-    ]
+    incidents = [one for one in report_of((), (), connections).incidents if one.cause == "broker_down"]
+    (found,) = incidents or (None,)
     assert (found is not None) == down
     if found is not None:
         assert found.subject.name == "10.0.0.9:9092"

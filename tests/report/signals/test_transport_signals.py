@@ -9,14 +9,13 @@ from tests.helpers.made_paths import (
     BROKER_HOSTS,
     CLIENT_HOSTS,
     SECOND,
-    Row,
     causes,
     pair_connections,
     report_of,
     standstill,
     traffic,
 )
-from tests.helpers.report_rows import connection
+from tests.helpers.report_rows import Row, connection
 
 CLIENT, BROKER = CLIENT_HOSTS[0], BROKER_HOSTS[0]
 CUT_S = 15

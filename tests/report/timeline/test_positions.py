@@ -12,6 +12,7 @@ from kdissect.report.timeline.grid import (
 from kdissect.report.timeline.timeline_tables import (
     POSITIONS,
 )
+from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 from tests.helpers import synthetic_tables as synthetic
 
 SECONDS = Grid(synthetic.START_NS, 5_000_000, 100)
@@ -20,7 +21,7 @@ SECONDS = Grid(synthetic.START_NS, 5_000_000, 100)
 def test_positions_are_the_last_of_each_step():
     times = [1, 2, 3, 8]
     offsets = [10, 11, 5, 12]
-    exchanges = synthetic.EXCHANGES.empty_table()
+    exchanges = EXCHANGES.empty_table()
     rows = [
         {
             "connection": 1,
@@ -49,7 +50,7 @@ def test_positions_are_the_last_of_each_step():
             }
             for at, offset in enumerate(offsets)
         ],
-        synthetic.PARTITIONS,
+        PARTITIONS,
     )
     partial = summarise({"exchanges": exchanges, "partitions": partitions}, SECONDS)
     found = TableColumns(partial.table(POSITIONS)).table.to_pylist()

@@ -1,6 +1,7 @@
 """Counts of exchanges by step of time and topic, against the rows."""
 
 from collections import defaultdict
+from typing import Any
 
 from kdissect.report.timeline.timeline_tables import (
     TOPIC_ACTIVITY,
@@ -10,7 +11,7 @@ from kdissect.report.timeline.timeline_tables import (
 def test_topic_moments(counted):
     tables, partial, rows = counted
     exchange = {(row["connection"], row["ordinal"]): row for row in rows if row["ordinal"] is not None}
-    expected = defaultdict(lambda: [set(), 0, 0, 0])
+    expected: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(lambda: [set(), 0, 0, 0])
     for row in tables["partitions"].to_pylist():
         sender = exchange[row["connection"], row["ordinal"]]
         sums = expected[sender["step"], row["api_key"], row["topic"], row["topic_id"], sender["client_id"]]

@@ -3,6 +3,8 @@
 SHA-384 in TLS 1.2 is held to OpenSSL, by whole sessions: see `test_decrypt_stage`.
 """
 
+from typing import Any
+
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
@@ -21,5 +23,6 @@ def test_labels_expand_as_in_tls_1_3(name: str, algorithm: hashes.HashAlgorithm,
 
 @pytest.mark.parametrize("size", [1, 32, 104, 200])
 def test_pseudorandom_bytes_are_those_of_tls_1_2(size: int) -> None:
-    theirs = PRF(hash_name="SHA256", tls_version=0x0303).prf(b"secret" * 8, b"label", b"seed" * 16, size)
+    prf: Any = PRF(hash_name="SHA256", tls_version=0x0303)
+    theirs = prf.prf(b"secret" * 8, b"label", b"seed" * 16, size)
     assert pseudorandom("sha256", b"secret" * 8, b"label", b"seed" * 16, size) == theirs

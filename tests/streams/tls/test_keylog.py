@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.capture.inputs import InputError
+from kdissect.capture.formats.file_types import InputError
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     keys_for,
