@@ -14,7 +14,7 @@ from kdissect.cli.options import (
     add_common,
     count_argument,
 )
-from kdissect.cli.payload_options import add_schema_folder
+from kdissect.cli.payload_options import add_schemas
 from kdissect.cli.secret_sources import secret_among
 from kdissect.cli.suggestions import did_you_mean, expand
 from kdissect.protocol.releases import RELEASES
@@ -173,7 +173,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "partitions, and events of groups and transactions."
     )
     add_common(parser)
-    add_schema_folder(parser)
+    add_schemas(parser)
     parser.add_argument(
         "--table",
         required=True,
@@ -210,7 +210,7 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
         help="query, such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'",
     )
     add_common(parser)
-    add_schema_folder(parser)
+    add_schemas(parser)
     add_color(parser)
     parser.add_argument(
         "--format", choices=("text", "csv", "jsonl"), default="text", help="output format (default: text)"

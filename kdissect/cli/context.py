@@ -15,7 +15,7 @@ from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.interrupt import first_interrupt, interrupted_or, interruptible_input
 from kdissect.cli.options import pseudonyms_of
-from kdissect.cli.payload_options import folder_schemas
+from kdissect.cli.payload_options import schema_store
 from kdissect.errors import ExitCode, UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
@@ -224,7 +224,8 @@ def _plan(
 
     keys = engine.share_keys(keys_for(arguments.keylog, index.files))
     selected = table_filter(arguments, index.earliest_time_ns or 0)
-    options = TableOptions(selected, pseudonyms, keys=keys, schemas=folder_schemas(arguments))
+    schemas = schema_store(arguments, engine.settings.local)
+    options = TableOptions(selected, pseudonyms, keys=keys, schemas=schemas)
     sample = take_sample(index.splits, arguments.port)
     work = AnalysisWork(
         index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample, stop=stop

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdissect.cli.secret_sources import REGISTRY_VARIABLE, read_secret
+from kdissect.errors import UserError
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
@@ -13,19 +14,14 @@ if TYPE_CHECKING:
     from kdissect.payload.where import Test
 
 
-def add_schema_folder(parser: argparse.ArgumentParser) -> None:
-    """Add --schemas."""
+def add_schemas(parser: argparse.ArgumentParser) -> None:
+    """Add --schemas, --schema-registry and --schema-registry-password-file."""
     parser.add_argument(
         "--schemas",
         metavar="DIR",
         help="decode keys and values with the schemas in this directory: 17.avsc, 17.desc or 17.json by id, "
         "orders-value.avsc by subject",
     )
-
-
-def add_schemas(parser: argparse.ArgumentParser) -> None:
-    """Add --schemas, --schema-registry and --schema-registry-password-file."""
-    add_schema_folder(parser)
     parser.add_argument(
         "--schema-registry",
         metavar="URL",
@@ -59,32 +55,33 @@ def where_argument(text: str) -> "Test":
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def folder_schemas(arguments: argparse.Namespace) -> "SchemaStore | None":
-    """Return the schemas of --schemas, None without it. Raise UserError if they cannot be read."""
-    folder = getattr(arguments, "schemas", None)
-    if not folder:
-        return None
-    from kdissect.payload.schema_files import SchemaFolder
-    from kdissect.payload.schema_store import SchemaStore
-
-    return SchemaStore([SchemaFolder(folder)])
-
-
 def payload_decoder(arguments: argparse.Namespace) -> "PayloadDecoder":
     """Return the decoder that the options describe. Raise UserError for schemas that cannot be read."""
     from kdissect.payload.payload_decoder import PayloadDecoder
+
+    return PayloadDecoder(schema_store(arguments))
+
+
+def schema_store(arguments: argparse.Namespace, local: bool = True) -> "SchemaStore | None":
+    """Return the schemas that the options name, None if they name none or the command has no such options.
+
+    Raise UserError if they cannot be read, or if credentials would go to a cluster.
+    """
+    folder, url = (getattr(arguments, name, None) for name in ("schemas", "schema_registry"))
+    if not folder and not url:
+        return None
     from kdissect.payload.schema_files import SchemaFolder
     from kdissect.payload.schema_registry import SchemaRegistry
     from kdissect.payload.schema_store import SchemaStore
 
-    sources: list[SchemaSource] = []
-    if arguments.schemas:
-        sources.append(SchemaFolder(arguments.schemas))
-    if arguments.schema_registry:
+    sources: list[SchemaSource] = [SchemaFolder(folder)] if folder else []
+    if url:
         file = arguments.schema_registry_password_file
         credentials = read_secret("password of the schema registry", file, REGISTRY_VARIABLE, _warn)
-        sources.append(SchemaRegistry(arguments.schema_registry, credentials))
-    return PayloadDecoder(SchemaStore(sources) if sources else None)
+        if credentials and not local:
+            raise UserError("credentials of a schema registry are not sent to a cluster: use --schemas DIR")
+        sources.append(SchemaRegistry(url, credentials))
+    return SchemaStore(sources)
 
 
 def _warn(sentence: str) -> None:

@@ -34,7 +34,7 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 
 class SchemaRegistry:
-    """The schemas of a registry."""
+    """The schemas of a registry. It can be pickled: each process then asks the registry for itself."""
 
     def __init__(self, url: str, credentials: str | None = None) -> None:
         """Raise UserError for a URL that cannot be used; `credentials` are user:password."""
@@ -47,7 +47,6 @@ class SchemaRegistry:
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if credentials:
             self._headers["Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
-        self._opener = urllib.request.build_opener(_NoRedirection, urllib.request.ProxyHandler({}))
         self._failures = 0
 
     def by_id(self, number: int) -> Schema | None:
@@ -99,7 +98,7 @@ class SchemaRegistry:
         # The scheme is http or https: `__init__` refuses others.
         request = urllib.request.Request(self._url + path, headers=self._headers)  # noqa: S310
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as response:
+            with self._opener().open(request, timeout=TIMEOUT_S) as response:
                 data = response.read(MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
             error.close()
@@ -118,6 +117,9 @@ class SchemaRegistry:
         if isinstance(found, dict):
             return found
         raise ValueError("the schema registry answers with something else than a schema")
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        return urllib.request.build_opener(_NoRedirection, urllib.request.ProxyHandler({}))
 
     def _fail(self, reason: str) -> NoReturn:
         self._failures += 1

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.cli.arguments import parse
 from kdissect.cli.main import main
-from kdissect.errors import ExitCode
+from kdissect.cli.payload_options import schema_store
+from kdissect.errors import ExitCode, UserError
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.protocol.records.record_decoder import Record, RecordBatch
 from kdissect.protocol.records.record_encoder import encode_batch
+from tests.helpers.command import kdissect
 from tests.helpers.handmade_capture import write_capture
+from tests.payload.test_schema_registry import url
+
+__all__ = ["url"]  # a fixture
 
 BATCH = RecordBatch(0, 2, 0, 0, False, None)
 VALUES = (b'{"amount": 5, "\\u001b[31m": {"a": []}}', b"\0\0\0\0\x11\x0e", b"\0\0\0\0\x63x", b"text")
@@ -85,3 +91,23 @@ def test_refusals(capture: str, capfd: pytest.CaptureFixture[str]) -> None:
         text = capfd.readouterr().err
         assert sentence in text
         assert "hunter2" not in text
+
+
+@pytest.mark.spark
+def test_sql_reads_schemas_from_a_registry(capture: str, url: str) -> None:
+    done = kdissect(
+        "sql", "SELECT value_format, value, fault FROM records", capture,
+        "--schema-registry", url, "--quiet", "--format", "jsonl",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"value_format": "avro", "value": '{"id": 7}', "fault": None} in rows
+    assert len([row for row in rows if "no value of its schema" in (row["fault"] or "")]) == len(VALUES) - 1
+
+
+def test_a_cluster_gets_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDISSECT_SCHEMA_REGISTRY_PASSWORD", "me:secret")
+    arguments = parse(["sql", "SELECT 1", "x.pcap", "--schema-registry", "https://registry:8081"])
+    assert schema_store(arguments) is not None
+    with pytest.raises(UserError, match="not sent to a cluster"):
+        schema_store(arguments, local=False)

@@ -1,6 +1,7 @@
 """Schemas over HTTP: what real serializers register is what is read, and what a registry may not do."""
 
 import json
+import pickle
 from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,6 +65,12 @@ def url() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+def test_a_pickled_registry_asks_for_itself(url: str) -> None:
+    store = pickle.loads(pickle.dumps(SchemaStore([SchemaRegistry(url)])))
+    assert PayloadDecoder(store).decode(b"\0\0\0\0\x11\x0e", "t") == Payload("avro", {"id": 7}, 17)
+    assert [path for path, _ in Registry.asked] == ["/schemas/ids/17"]
 
 
 def test_all_languages(url: str) -> None:
