@@ -60,7 +60,7 @@ def test_export(tiny: Path) -> None:
 @pytest.mark.parametrize("tiny", ["size=32k", "nr_inodes=2", "nr_inodes=7", "nr_inodes=12"], indirect=True)
 def test_temporary_files(tiny: Path) -> None:
     """Spark has its shuffle there, and compressed captures are decompressed to it."""
-    assert_told(kdissect("analyze", "--quiet", CAPTURE, TMPDIR=str(tiny)))
+    assert_told(kdissect("analyze", "--quiet", "--master", "local[2]", CAPTURE, TMPDIR=str(tiny)))
     assert not [path for path in tiny.iterdir() if path.name.startswith("kdissect-")]
 
 

@@ -76,6 +76,7 @@ def command(case: Case) -> None:
     sizes = [1 + len(case.data) // parts for parts in SPLITS]
     engine = _engine()
     with (
+        patch.object(context, "runs_in_process", lambda *_: False),
         patch.object(context, "engine_for", lambda _settings: nullcontext(engine)),
         patch.object(Engine, "rest", lambda _engine, **_options: None),  # it serves the next case too
     ):
