@@ -73,7 +73,9 @@ def replay(chosen: argparse.Namespace) -> int:
         raise UsageError(f"{chosen.keylog}: no such file or directory")
     check_target(settings)
     progress = LoadProgress(notice)
-    with closing(Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress)) as prepared:
+    with closing(
+        Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress, progress.looked)
+    ) as prepared:
         prepared.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, prepared)
@@ -107,9 +109,16 @@ class LoadProgress:
 
     def __call__(self, requests: int) -> None:
         """Report the number of requests, unless that was done a moment ago."""
+        self._report(f"loading: {requests:,} requests")
+
+    def looked(self, done: int, requests: int) -> None:
+        """Report how many of the loaded requests were looked at, unless that was done a moment ago."""
+        self._report(f"loading: looked at {done:,} of {requests:,} requests")
+
+    def _report(self, text: str) -> None:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + PROGRESS_S
-            self._notice(f"loading: {requests:,} requests")
+            self._notice(text)
 
 
 def _plan(chosen: argparse.Namespace, plan: dict[str, Any]) -> ExitCode:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ def make_log(
         captures.append(CapturedFile(each.file.name, each.file.path, found.st_size, found.st_mtime_ns))
         if keep:
             known[each.file.path] = number
-    parts = []
+    parts: list[dict[str, Any]] = []
     for partition in range(partitions):
         mine = [
             rows.filter(pa.array(np.asarray(rows["bucket"]) % partitions == partition)) for rows in pieces

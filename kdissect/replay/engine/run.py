@@ -75,8 +75,13 @@ class Replay:
         ports: Sequence[int] = (),
         keylog: str | None = None,
         progress: Callable[[int], None] = lambda _requests: None,
+        looked: Callable[[int, int], None] = lambda _done, _requests: None,
     ) -> None:
-        """Load the captures. `progress` is called with the number of requests that are loaded."""
+        """Load the captures.
+
+        `progress` is called with the number of requests that are loaded, then `looked` with the number of
+        those that were looked at and of all.
+        """
         self.settings = settings
         self.passes: list[PlayedPass] = []
         self.spool = Spool()  # captured frames, and the responses if one process sends
@@ -85,7 +90,7 @@ class Replay:
             with collect_little():
                 self.capture = self._read(paths, ports, keylog, progress)
                 self.settings = settings = with_groups(settings, self.capture)
-                self.loaded: ReplayInput = load(self.capture, self.spool, settings)
+                self.loaded: ReplayInput = load(self.capture, self.spool, settings, looked)
         except BaseException:
             self.close()
             raise

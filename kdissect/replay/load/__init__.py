@@ -16,6 +16,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `group_subscriptions`     | what members of groups subscribe to                                      |
 | `prior_members`           | members that are older than the capture                                  |
 | `connection_groups`       | which connections one process must replay                                |
+| `repeated_messages`       | messages that come again, decoded once                                   |
 | `spool`, `decoded_cache`  | frames and decoded requests on disk                                      |
 
 A replay log has the requests of captures for later:

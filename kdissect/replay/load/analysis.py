@@ -14,22 +14,22 @@ This is found out here, because it needs the whole capture or costs time that a 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response
-from kdissect.protocol.schema.registry import is_known
+from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kdissect.replay.load.policy import Refusal, refusal_by_content, refusal_by_key
 from kdissect.replay.load.prior_fetch_sessions import PriorFetchSessions
 from kdissect.replay.load.prior_members import PriorMembers
+from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
 from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
-from kdissect.replay.load.requests import Capture, Request
+from kdissect.replay.load.requests import PROGRESS_STEP, Capture, Request
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.replay.rewrite.references import errors_of, topics_of
+from kdissect.replay.rewrite.references import topics_of
 from kdissect.replay.settings import Groups, ReplaySettings
 from kdissect.tables.filters import matches
 from kdissect.text import parse_address
@@ -55,8 +55,16 @@ TRANSACTIONAL_ID: Mapping[int, str] = {
 """API -> the field with the transactional id."""
 
 
-def load(capture: Capture, spool: Spool, settings: ReplaySettings) -> ReplayInput:
-    """Return what is known of a capture, after one look at every request. `spool` has the frames."""
+def load(
+    capture: Capture,
+    spool: Spool,
+    settings: ReplaySettings,
+    progress: Callable[[int, int], None] = lambda _done, _requests: None,
+) -> ReplayInput:
+    """Return what is known of a capture, after one look at every request. `spool` has the frames.
+
+    `progress` is called with the number of requests that were looked at, and that of all.
+    """
     capture.names = settings.topic_ids | capture.names  # what was captured is true
     loaded = ReplayInput(capture, Names(settings, capture.names))
     for server in capture.servers:
@@ -65,6 +73,8 @@ def load(capture: Capture, spool: Spool, settings: ReplaySettings) -> ReplayInpu
     loader = _Loader(loaded, settings, spool)
     for request in capture.requests:
         loader.take(request)
+        if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
+            progress(request.index + 1, len(capture.requests))
     loader.end()
     _anchor(loaded.items)
     return loaded
@@ -76,6 +86,7 @@ class _Loader:
     def __init__(self, loaded: ReplayInput, settings: ReplaySettings, spool: Spool) -> None:
         self._loaded, self._settings, self._spool = loaded, settings, spool
         self._client_ids: dict[str | None, str | None] = {}  # each kept once
+        self._messages = RepeatedMessages()
         self._retries = RetryFinder(loaded)
         self._members = PriorMembers(loaded.names)
         topics = settings.filter(loaded.capture.earliest_ns).topics
@@ -94,17 +105,18 @@ class _Loader:
         """Learn from one request, with its response."""
         loaded = self._loaded
         frame = self._spool.get(request.frame) or b""
-        decoded = decode_request(frame, strict=True) if request.version is not None else None
+        decoded = self._messages.request(frame) if request.version is not None else None
         client_id = decoded.header.get("client_id") if decoded else None
         item = ReplayItem(request, self._client_ids.setdefault(client_id, client_id))
         loaded.items.append(item)
         loaded.bodies.add(decoded.body if decoded else None, request.frame, self._spool)
         known = loaded.caps.get(request.connection, 1)
         loaded.caps[request.connection] = max(known, request.in_flight)
-        response = self._response(request)
-        if response is not None:
-            item.error = next(errors_of(request.key, request.version or 0, response), 0)
-            loaded.source.learn_response(request.key, response)
+        answer = self._answer(request)
+        response = None if answer is None else answer.body
+        if answer is not None:
+            item.error = answer.error
+            loaded.source.learn_response(request.key, answer.body)
         item.refusal = self._refusal(request, decoded, item)
         if decoded is not None and decoded.body is not None:
             if request.key == ApiKey.SASL_HANDSHAKE:
@@ -112,13 +124,12 @@ class _Loader:
             if decoded.fault is None:
                 self._learn(item, decoded.body, response)
 
-    def _response(self, request: Request) -> Tree | None:
+    def _answer(self, request: Request) -> CapturedAnswer | None:
         """Return the decoded response; None if there is none or it cannot be decoded."""
         frame = self._spool.get(request.response) if request.response_complete else None
-        if frame is None or request.version is None or not is_known(request.key, request.version):
+        if frame is None or request.version is None:
             return None
-        decoded = decode_response(frame, request.key, request.version, strict=True)
-        return decoded.body if decoded.fault is None else None
+        return self._messages.response(frame, request.key, request.version)
 
     def _refusal(self, request: Request, decoded: DecodedMessage | None, item: ReplayItem) -> Refusal | None:
         """Return why a request is not sent, if that can be told from the capture alone."""
