@@ -1,7 +1,7 @@
 """The licences of what is installed with kdissect: `python -m tests.licences`.
 
-In: the dependencies that pyproject.toml names for users (also of the extras `hdfs`, `connect` and `payload`,
-as far as they are installed), and the metadata of the distributions that they lead to. Out: a table, and exit
+In: the dependencies that pyproject.toml names for users (also of the extras in EXTRAS, as far as they are
+installed), and the metadata of the distributions that they lead to. Out: a table, and exit
 code 1 if a licence is not one of `ACCEPTED`, which may all be distributed with a product under Apache-2.0.
 Licences of the GPL kind and licences that nobody can tell are not. Tests may use others: scapy is GPL-2.0,
 and nothing of the product imports it.
@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("hdfs", "connect", "payload")  # that users install; the others are for tests
+EXTRAS = ("hdfs", "connect", "metrics", "payload")  # that users install; the others are for tests
 ACCEPTED = frozenset({
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC",
     "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Python-2.0", "Unlicense", "Zlib", "BSD",

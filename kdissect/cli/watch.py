@@ -15,6 +15,7 @@ from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
     from kdissect.spark.session import Engine
+    from kdissect.spark.watch.batch_store import BatchStore
     from kdissect.spark.watch.watch_query import BatchReport, WatchSettings
     from kdissect.spark.watch.watched_directory import WatchedDirectory
 
@@ -33,7 +34,7 @@ def watch(arguments: argparse.Namespace) -> None:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)
         accounts = [source.account] if isinstance(source, StreamSource) else []
-        observers = [*accounts, _printer(arguments), *hooks]
+        observers = [*accounts, _printer(arguments), *hooks, *_metrics(arguments, stack)]
         engine = stack.enter_context(Engine.start(settings))
         stack.enter_context(spark_errors_explained(engine))
         if kernel_cache.is_missing():
@@ -83,8 +84,10 @@ def _run(
                 f"the watch of {checkpoint} is finished: use another checkpoint, or remove this one"
             )
 
+        kept = _retention(arguments, source, store)
+
         def on_batch(report: "BatchReport") -> None:
-            for observer in observers:
+            for observer in (*observers, *kept):
                 observer(report)
 
         WatchQuery(engine, settings, store, on_batch).run()
@@ -138,3 +141,30 @@ def _hook(arguments: argparse.Namespace, stack: ExitStack) -> "Iterator[Callable
                 hook.put(event)
 
         yield call
+
+
+def _metrics(arguments: argparse.Namespace, stack: ExitStack) -> "Iterator[Callable[[BatchReport], None]]":
+    """Yield what counts for --metrics, if that is wanted. Raise UsageError."""
+    if arguments.metrics:
+        try:
+            from kdissect.live.metrics import served
+        except ModuleNotFoundError:
+            raise UsageError("--metrics needs prometheus-client: pip install 'kdissect[metrics]'") from None
+        yield stack.enter_context(served(*arguments.metrics)).account
+
+
+def _retention(
+    arguments: argparse.Namespace, source: "WatchedDirectory", store: "BatchStore"
+) -> "list[Callable[[BatchReport], None]]":
+    """Return what removes files for --keep, if that is wanted. An own ring needs no such option."""
+    from kdissect.cli.context import notify
+    from kdissect.live.retention import Retention
+    from kdissect.live.stream_source import StreamSource
+    from kdissect.spark.watch.file_journal import taken_files
+
+    if arguments.keep is None:
+        return []
+    if isinstance(source, StreamSource):
+        raise UsageError("--keep is for directories: an own ring keeps nothing")
+    taken = taken_files(store.journal, store.last.taken)
+    return [Retention(arguments.keep, taken, lambda line: notify(f"kdissect: {line}")).account]

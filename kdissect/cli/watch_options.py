@@ -8,11 +8,13 @@ from kdissect.cli.options import (
     add_port,
     add_quiet,
     count_argument,
+    port_argument,
     positive_argument,
     size_argument,
 )
 
 NS_PER_S = 1_000_000_000
+LOOPBACK = "127.0.0.1"
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +50,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "jsonl"), default="text", help="form of the lines (default: text)"
     )
-    parser.add_argument(
-        "--on-incident",
-        metavar="COMMAND|URL",
-        help="when an incident opens, changes or closes, start this command with the event as JSON on its "
-        "standard input, or POST it to this URL",
-    )
+    _add_beside(parser)
     parser.add_argument(
         "--master", type=_local_master, default="local[*]", metavar="URL", help="where Spark runs: local[N]"
     )
@@ -67,6 +64,29 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     add_keylog(parser)
     add_quiet(parser)
+
+
+def _add_beside(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what is done beside the batches."""
+    parser.add_argument(
+        "--on-incident",
+        metavar="COMMAND|URL",
+        help="when an incident opens, changes or closes, start this command with the event as JSON on its "
+        "standard input, or POST it to this URL",
+    )
+    parser.add_argument(
+        "--keep",
+        type=duration_argument,
+        metavar="TIME",
+        help="remove captures that were read and not written to for this long, and no other files "
+        "(default: remove none)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=_listener,
+        metavar="[HOST]:PORT",
+        help="serve metrics (OpenMetrics) over HTTP; without HOST to this machine only",
+    )
 
 
 def _add_interface(parser: argparse.ArgumentParser) -> None:
@@ -121,3 +141,11 @@ def _local_master(text: str) -> str:
     if text != "local" and not text.startswith("local["):
         raise argparse.ArgumentTypeError(f"{text!r}: watch runs on this machine only so far, as in local[2]")
     return text
+
+
+def _listener(text: str) -> tuple[str, int]:
+    """Return the host and the port to listen on. Raise ArgumentTypeError."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not [HOST]:PORT; examples: :9464, 0.0.0.0:9464")
+    return host.strip("[]") or LOOPBACK, port_argument(port)

@@ -7,7 +7,7 @@ import pytest
 from kdissect.cli.arguments import parse
 
 
-@pytest.mark.parametrize("option", ["--metrics", "--keep", "--topic"])
+@pytest.mark.parametrize("option", ["--topic", "--api"])
 def test_what_is_not_there_is_refused(option: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as exit:
         parse(["watch", str(tmp_path), option, "x"])
@@ -17,3 +17,17 @@ def test_what_is_not_there_is_refused(option: str, tmp_path: Path) -> None:
 def test_a_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         parse(["watch", str(tmp_path), "--master", "spark://host:7077"])
+
+
+@pytest.mark.parametrize(
+    ("text", "listener"),
+    [(":9464", ("127.0.0.1", 9464)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:80", ("::1", 80))],
+)
+def test_metrics_are_for_this_machine_unless_a_host_is_named(text: str, listener: tuple[str, int]) -> None:
+    assert parse(["watch", "ring", "--metrics", text]).metrics == listener
+
+
+@pytest.mark.parametrize("text", ["9464", ":", ":0", "host:port"])
+def test_metrics_need_a_port(text: str) -> None:
+    with pytest.raises(SystemExit):
+        parse(["watch", "ring", "--metrics", text])

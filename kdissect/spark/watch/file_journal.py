@@ -154,6 +154,12 @@ def is_behind(journal: Path, done: int, directory: str) -> bool:
     return False
 
 
+def taken_files(journal: Path, before: int) -> list[TakenFile]:
+    """Return the files of the journal of another process with a lower number than `before`. Raise OSError."""
+    data = journal.read_bytes() if journal.exists() else b""
+    return [file for file in _lines_of(journal, data[: data.rfind(b"\n") + 1]) if file.number < before]
+
+
 def _lines_of(path: Path, data: bytes) -> list[TakenFile]:
     try:
         return [TakenFile(**json.loads(line)) for line in data.splitlines()]

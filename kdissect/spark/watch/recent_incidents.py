@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kdissect.report.build.recent_report import WINDOW_NS, endless_grid, recent_report
 from kdissect.report.incidents.incident_log import IncidentChange, IncidentLog
-from kdissect.report.partials import Partial, from_arrow, to_arrow
+from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark.arrow_ipc import from_blob, to_blob
 from kdissect.spark.watch.hour_writer import sync_file
@@ -36,6 +36,7 @@ class RecentIncidents:
         self._origin_ns: int | None = state["origin_ns"]
         self._spans = [BatchSpan(*span) for span in state["spans"]]
         self._log = IncidentLog(state["log"])
+        self.finished, self.unfinished = EMPTY, EMPTY  # of the last batch
         self._partials = {span.batch: _read(folder / _name(span.batch)) for span in self._spans}
 
     def grid(self, first_ns: int | None) -> Grid:
@@ -48,16 +49,17 @@ class RecentIncidents:
         self, span: BatchSpan, finished: Sequence[bytes], unfinished: Sequence[bytes]
     ) -> list[IncidentChange]:
         """Add the partials of a batch, and return what changed."""
+        self.finished, self.unfinished = _merged(finished), _merged(unfinished)
         now_ns = max((one.last_ns for one in [*self._spans, span]), default=0)
         if not span.packets:  # rows of connections that have ended
             span = span._replace(first_ns=now_ns, last_ns=now_ns)
         if not now_ns:
             return []
-        self._keep(span, _merged(finished))
+        self._keep(span, self.finished)
         self._spans = [one for one in self._spans if one.last_ns > now_ns - WINDOW_NS]
         self._partials = {one.batch: self._partials[one.batch] for one in self._spans}
         summary = recent_report(
-            [*self._partials.values(), _merged(unfinished)],
+            [*self._partials.values(), self.unfinished],
             self.grid(None),
             min(one.first_ns for one in self._spans),
             now_ns,

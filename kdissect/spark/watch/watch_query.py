@@ -23,6 +23,7 @@ from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex, index_captures
 from kdissect.capture.inputs import CaptureFile, open_inputs
 from kdissect.report.incidents.incident_log import IncidentChange
+from kdissect.report.partials import EMPTY, Partial
 from kdissect.spark.failures import job_error
 from kdissect.spark.partitioning import tasks_for
 from kdissect.spark.session import Engine
@@ -81,6 +82,8 @@ class BatchReport:
     incidents: list[IncidentChange] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     read: list[TakenFile] = field(default_factory=list)  # captures of this batch
+    finished: Partial = EMPTY  # what this batch adds to figures
+    unfinished: Partial = EMPTY  # what it would add if the captures ended now
     dropped_packets: int | None = None  # by the kernel, so far; None: no own capture
     skipped_packets: int | None = None  # of an own capture, so far, since the analysis was behind
 
@@ -233,7 +236,8 @@ class WatchQuery:
                 attempt.end()
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
-        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read)
+        found = self._incidents.finished, self._incidents.unfinished
+        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read, *found)
 
     def _find_incidents(
         self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures

@@ -1,0 +1,56 @@
+"""`--keep`: captures that are accounted for, and old, are removed from a watched directory.
+
+A file is accounted for when a batch that counts has read it as a capture. It is removed only if it is still
+that very file: a regular one, with the size, the time and the first bytes that it had then. What was skipped,
+what has grown since, links and everything else stay. A run that goes on knows the files of the one before.
+"""
+
+import stat
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kdissect.capture.formats.file_types import InputError, check_paths
+from kdissect.spark.watch.file_journal import TakenFile
+from kdissect.spark.watch.watch_query import BatchReport
+
+
+class Retention:
+    """See the module's text. `notice` gets a sentence for a file that cannot be removed."""
+
+    def __init__(self, keep_ns: int, taken: Iterable[TakenFile], notice: Callable[[str], None]) -> None:
+        """`taken` are the files of batches that count."""
+        self._keep_ns, self._notice = keep_ns, notice
+        self._files = {file.path: file for file in taken if _is_capture(file.path)}
+
+    def account(self, report: BatchReport) -> None:
+        """Add the files of a batch, and remove those that are old enough."""
+        self._files |= {file.path: file for file in report.read}
+        self.remove_old(time.time_ns())
+
+    def remove_old(self, now_ns: int) -> None:
+        """Remove the files that were written to for the last time `keep_ns` ago, or earlier."""
+        for file in [one for one in self._files.values() if now_ns - one.modified_ns >= self._keep_ns]:
+            del self._files[file.path]
+            try:
+                if _is_unchanged(file):
+                    Path(file.path).unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._notice(f"--keep: cannot remove {file.path}: {(error.strerror or str(error)).lower()}")
+
+
+def _is_capture(path: str) -> bool:
+    """Return whether a file begins like a capture; other files are never read, and so never removed."""
+    try:
+        check_paths([path])
+    except InputError:
+        return False
+    return True
+
+
+def _is_unchanged(file: TakenFile) -> bool:
+    found = Path(file.path).lstat()
+    same = (found.st_size, found.st_mtime_ns) == (file.size, file.modified_ns)
+    return stat.S_ISREG(found.st_mode) and same and file.is_there
