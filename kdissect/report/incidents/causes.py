@@ -15,8 +15,10 @@ from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
 
+LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
+
 FOLLOWS_A_LOST_SERVER = (
-    Link(("latency_rose", "client_latency_rose", "server_silent"), Relation.ANYWHERE, 5 * SECOND, 3 * SECOND),
+    Link((*LATENCY, "server_silent"), Relation.ANYWHERE, 5 * SECOND, 3 * SECOND),
     Link(
         (
             "connections_ended",
@@ -66,7 +68,7 @@ FOLLOWS_A_LOST_SERVER = (
 )
 
 FOLLOWS_A_SLOW_SERVER = (
-    Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, SECOND),
+    Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, SECOND),
     Link(("server_silent", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
     Link(("slow_broker", "follower_slowed"), Relation.SERVER, EVER, EVER),
     Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
@@ -255,7 +257,7 @@ CAUSES = (
             Link(
                 ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
             ),
-            Link(("latency_rose", "client_latency_rose", "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
+            Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
             Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
         ),
         needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",
@@ -353,10 +355,11 @@ CAUSES = (
         name="latency_changed",
         layer=Layer.SYMPTOM,
         severity=WARNING,
-        anchors=("latency_rose", "client_latency_rose"),
+        anchors=LATENCY,
         judge=symptom_causes.latency_changed,
-        links=(Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, 0),),
-        needs="latency of a server or a client rises fourfold or more, for 5 s or more",
+        links=(Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, 0),),
+        needs="latency of a server, a client, or of writes to one topic rises fourfold or more, for 5 s or "
+        "more",
         against="a server, path or quota that explains it",
         means="Something changed at this moment, and the capture does not show what.",
         next="deployments, settings and load at that moment",

@@ -115,7 +115,9 @@ CLIENT_CAUSES = (
         judge=deployment,
         links=(
             *FOLLOWS_A_CLIENT,
-            Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 0, WORSE_NS),
+            Link(
+                ("latency_rose", "client_latency_rose", "topic_latency_rose"), Relation.ANYWHERE, 0, WORSE_NS
+            ),
         ),
         needs="the software version of a client changes (as its requests or its client id name it), and its "
         "requests fail, take longer, become many more for the same records, or its groups get worse within "

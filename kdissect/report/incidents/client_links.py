@@ -44,7 +44,7 @@ LED_BY_CLIENTS = (
 
 FOLLOWS_A_CLIENT = (
     Link(
-        (*FINDINGS, "errors_repeated", "client_latency_rose", *LED_BY_CLIENTS),
+        (*FINDINGS, "errors_repeated", "client_latency_rose", "topic_latency_rose", *LED_BY_CLIENTS),
         Relation.CLIENT,
         before_ns=10 * SECOND,
         after_ns=30 * SECOND,

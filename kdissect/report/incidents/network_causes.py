@@ -172,6 +172,7 @@ WAITED = (
     "server_silent",
     "latency_rose",
     "client_latency_rose",
+    "topic_latency_rose",
     "unanswered_cut",
     "unanswered_timeout",
     "connections_ended",

@@ -4,7 +4,7 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis, Relation
 from kdissect.report.incidents.server_causes import SAME_MOMENT_NS, is_marked, rivals_rose
 from kdissect.report.model.findings import Severity
-from kdissect.report.model.incidents import Subject, SubjectKind
+from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
@@ -29,6 +29,8 @@ def errors_repeated(case: Case) -> Diagnosis | None:
 def latency_changed(case: Case) -> Diagnosis | None:
     """Latency of a server, of several or of a client changed its level."""
     rose = case.anchor
+    if rose.subject.kind is SubjectKind.TOPIC:
+        return _topic_changed(rose)
     if not is_marked(rose, case.end_ns):
         return None
     together = [
@@ -61,6 +63,19 @@ def latency_changed(case: Case) -> Diagnosis | None:
             *((f"requests of {rivals} became slower at the same time",) if everywhere else ()),
         ),
         severity=Severity.NOTE if everywhere else None,
+    )
+
+
+def _topic_changed(rose: Signal) -> Diagnosis:
+    return Diagnosis(
+        rose.subject,
+        rose.begin_ns,
+        rose.end_ns,
+        f"{rose.sentence}, and nothing in the capture shows why",
+        0.5,
+        (rose,),
+        speaks_against=("no server, path, client or quota explains it",),
+        severity=Severity.NOTE,
     )
 
 

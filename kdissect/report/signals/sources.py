@@ -23,6 +23,7 @@ from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signa
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
+from kdissect.report.signals.topic_latency import TOPIC_LATENCY_KINDS, topic_latency_signals
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
@@ -36,6 +37,7 @@ SOURCES: tuple[Source, ...] = (
     policy_signals,
     server_signals,
     change_signals,
+    topic_latency_signals,
     rate_signals,
     follower_signals,
     error_signals,
@@ -57,6 +59,7 @@ ALL_KINDS = (
     *POLICY_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,
+    *TOPIC_LATENCY_KINDS,
     *RATE_KINDS,
     *FOLLOWER_KINDS,
     *ERROR_KINDS,

@@ -4,12 +4,15 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.signal_tables import LOAD, READS
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER
+
+FASTEST_NS = 200_000
+"""Latencies below this count as this: what is below is noise of the clock and of the scheduler."""
 
 PARTITION = ("topic", "topic_id", "partition")
 
@@ -23,6 +26,11 @@ def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows:
     columns = _columns(source, partitions, exchange_rows, rows)
     columns |= source.at(exchange_rows[rows], ("step", "api_key"))
     columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in ("batches", "records")}
+    latency, sound = sound_latencies(source.exchanges)
+    timed = (sound & ~source.exchanges.bools("idle_wait"))[exchange_rows[rows]]
+    octaves = 1000 * np.log2(np.maximum(latency[exchange_rows[rows]], FASTEST_NS))
+    columns["timed"] = timed.astype(np.int64)
+    columns["octaves_1000"] = np.where(timed, np.rint(octaves), 0).astype(np.int64)
     return make_timeline_table(LOAD, columns)
 
 

@@ -83,7 +83,7 @@ LOAD = PartialTable(
         ("topic_id", TEXT),
         ("partition", INT32),
     ),
-    sums=("exchanges", "batches", "records", "record_bytes"),
+    sums=("exchanges", "batches", "records", "record_bytes", "timed", "octaves_1000"),
     lowest=("first_ns",),
     highest=("last_ns",),
     order=ORDER,
@@ -91,7 +91,11 @@ LOAD = PartialTable(
     most=100_000,
     spare=(("partition",), ("topic", "topic_id", "partition"), ("client_id", "client_host")),
 )
-"""Records written and fetched by when, client and partition; rows without records count their requests."""
+"""Records written and fetched by when, client and partition; rows without records count their requests.
+
+`timed` counts requests with a latency that is no wait by design, `octaves_1000` adds up log2 of it, in
+thousandths, so that sums do not depend on their order.
+"""
 
 READS = PartialTable(
     "reads",
