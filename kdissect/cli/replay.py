@@ -26,7 +26,7 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.files import write_atomically
 from kdissect.replay.addresses import is_loopback
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
-from kdissect.replay.engine.preflight import check_output, check_target
+from kdissect.replay.engine.preflight import brokers_of_log, check_output, check_target
 from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
@@ -71,7 +71,7 @@ def replay(chosen: argparse.Namespace) -> int:
         check_output(_run_folder(chosen, settings), chosen.paths)
     if chosen.keylog and not os.path.exists(chosen.keylog):
         raise UsageError(f"{chosen.keylog}: no such file or directory")
-    check_target(settings)
+    check_target(settings, brokers_of_log(chosen.paths))
     progress = LoadProgress(notice)
     with closing(
         Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress, progress.looked)

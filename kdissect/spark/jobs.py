@@ -139,7 +139,7 @@ def merge_figures(blobs: Iterable[bytes]) -> Analysis:
 
 
 def dissected(
-    spark: "SparkContext | SparkSession", work: AnalysisWork, step: ArrowStep
+    spark: "SparkContext | SparkSession | Backend", work: AnalysisWork, step: ArrowStep
 ) -> list[pa.RecordBatch]:
     """Return what a step makes of the descriptors of each partition (rows of PIECES, ordered by split).
 

@@ -2,15 +2,16 @@
 
 Each address of `--target` is asked for its versions, and for the brokers of its cluster if that needs no
 login. Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach
-one of them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A listener that
-accepts connections and is silent is named within `PATIENCE_S`.
+one of them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A replay log
+tells the captured brokers at once, so with it the login is tried here. A listener that accepts connections
+and is silent is named within `PATIENCE_S`.
 """
 
 import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kdissect.errors import OutputError, UsageError
@@ -19,29 +20,52 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Coroutine, Part, ask_one
 from kdissect.replay.engine.standalone import run_standalone
 from kdissect.replay.load.captured_cluster import CapturedCluster
-from kdissect.replay.net.resolver import is_own
+from kdissect.replay.load.log_files import is_log, open_log
+from kdissect.replay.net.resolver import is_own, resolve_all
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
-from kdissect.replay.safety import AbortRun, Admission
+from kdissect.replay.safety import AbortRun, Admission, captured_hosts
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.leaders import LEAST_METADATA
-from kdissect.text import format_address, format_size
+from kdissect.text import format_address, format_size, parse_address
 
 PATIENCE_S = 8.0  # for each address
 USUAL_METADATA = 5  # version
 LEAST_ROOM = 16 << 20  # bytes
 
 
-def check_target(settings: ReplaySettings) -> None:
-    """Ask each address of the target. Raise AbortRun or HandshakeFailed, which name the address."""
+def check_target(settings: ReplaySettings, source: CapturedCluster | None = None) -> None:
+    """Ask each address of the target. Raise AbortRun or HandshakeFailed, which name the address.
+
+    `source` has the addresses of all captured brokers, if they are known: then the login is tried, too.
+    """
     patience_s = min(settings.answer_deadline_s, PATIENCE_S)
+    credentials = settings.credentials if source else None
+    needs_login = settings.credentials is not None and not source
+    known = source or CapturedCluster()
+    resolved = resolve_all(captured_hosts(known))
     for address in settings.target:
         alone = dataclasses.replace(
-            settings, target=(address,), answer_deadline_s=patience_s, credentials=None
+            settings, target=(address,), answer_deadline_s=patience_s, credentials=credentials
         )
-        cluster = TargetCluster(Admission(alone, CapturedCluster(), is_own=is_own))
-        run_standalone(alone, cluster, _ask(alone, cluster, settings.credentials is not None))
+        cluster = TargetCluster(Admission(alone, known, resolved, is_own))
+        run_standalone(alone, cluster, _ask(alone, cluster, needs_login))
+
+
+def brokers_of_log(paths: Sequence[str]) -> CapturedCluster | None:
+    """Return the addresses of all captured brokers, if the only path is that of a replay log.
+
+    Raise UsageError for a log that cannot be used.
+    """
+    if len(paths) != 1 or not is_log(paths[0]):
+        return None
+    facts = open_log(Path(paths[0]))
+    servers = (parse_address(server) for _, server, _ in facts.connections.values())
+    listeners = (address for ends in facts.nodes.values() for address in ends)
+    return CapturedCluster(
+        addresses={(host, port or 0) for host, port in servers} | {(host, port) for host, port in listeners}
+    )
 
 
 def _ask(settings: ReplaySettings, cluster: TargetCluster, needs_login: bool) -> Coroutine[None]:

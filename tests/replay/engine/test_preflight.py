@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -17,15 +18,18 @@ from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
 from kdissect.errors import OutputError, UsageError, UserError
 from kdissect.protocol.codec.messages import encode_response
-from kdissect.replay.engine.preflight import check_output, check_target
+from kdissect.replay.engine.preflight import brokers_of_log, check_output, check_target
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import Credentials, ReplaySettings
 from tests.helpers.conversations import CAPTURES
+from tests.helpers.replay_logs import make_log
 from tests.lab.mock import MockCluster
 
 SECRETS_BLOCK = 10
-UNSUPPORTED = 35
+UNSUPPORTED, SASL_HANDSHAKE = 35, 17
 
 
 class Usage(NamedTuple):
@@ -95,6 +99,28 @@ def test_no_login_is_tried_while_the_captured_brokers_are_unknown() -> None:
         login = Credentials("PLAIN", "player", "correct horse")
         check_target(ReplaySettings((broker.address,), credentials=login, plaintext_credentials=True))
     assert set(broker.keys) == {18}
+
+
+def test_a_log_tells_the_captured_brokers_before_it_is_read(tmp_path: Path) -> None:
+    assert brokers_of_log([str(CAPTURES / "steady.pcapng")]) is None
+    log = tmp_path / "log"
+    make_log([str(CAPTURES / "steady.pcapng")], log)
+    source = brokers_of_log([str(log)])
+    assert source is not None
+    with closing(Replay(ReplaySettings((("127.0.0.1", 1),)), [str(log)])) as replay_of_log:
+        assert source.addresses == replay_of_log.loaded.source.addresses
+    login = Credentials("PLAIN", "player", "correct horse")
+    with ListeningBroker() as broker:
+        settings = ReplaySettings((broker.address,), credentials=login, plaintext_credentials=True)
+        with pytest.raises(HandshakeFailed, match="SASL PLAIN"):
+            check_target(settings, source)
+        assert broker.keys[-1] == SASL_HANDSHAKE
+    with ListeningBroker() as other:
+        settings = ReplaySettings((other.address,), credentials=login, plaintext_credentials=True)
+        captured = CapturedCluster(addresses={other.address})
+        with pytest.raises(AbortRun, match="captured"):
+            check_target(settings, captured)
+    assert other.keys == []
 
 
 def test_the_directory_of_a_run_is_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
