@@ -26,6 +26,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PLACES = ("~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "/opt/python*/bin", "/usr/local/bin")
 QUICK = ("-m", "pytest", "-m", "quick", "-n", "2", "-q", "-p", "no:cacheprovider", "--no-header")
+COMPILE = (
+    "-P",
+    "-m",
+    "kdissect.spark.startup.warmup",
+    "0",
+)  # in one go: the first test would wait for minutes
 SUMMARY = re.compile(r"^=*\s*(\d+ .*(?:passed|failed|error).*?)\s*=*$")
 SHOWN = 40  # lines of what a version that fails has printed
 
@@ -123,11 +129,13 @@ def run_quick(python: Path, arguments: list[str]) -> tuple[bool, str, str]:
     """Run the quick tests; return whether they pass, the line that sums them up, and the end of the
     output."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = variables | {"PATH": f"{python.parent}{os.pathsep}{variables['PATH']}"}
+    subprocess.run([python, *COMPILE], cwd=ROOT, env=environment, check=False)
     began = time.monotonic()
     done = subprocess.run(
         [python, *QUICK, *arguments],
         cwd=ROOT,
-        env=variables | {"PATH": f"{python.parent}{os.pathsep}{variables['PATH']}"},
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

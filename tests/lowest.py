@@ -18,6 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 QUICK = ("-m", "quick", "-q", "-p", "no:cacheprovider", "--no-header")
 
+COMPILE = (
+    "-P",
+    "-m",
+    "kdissect.spark.startup.warmup",
+    "0",
+)  # in one go: the first test would wait for minutes
+
 
 def lowest_requirements(python: str, uv: str) -> list[str]:
     """Return what uv chooses, as pinned requirements.
@@ -64,8 +71,10 @@ def prepare(folder: Path) -> str:
 def run(folder: Path, more: Sequence[str]) -> int:
     """Run the quick tests in a folder; return the exit code of pytest."""
     environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    python = prepare(folder)
+    subprocess.run([python, *COMPILE], cwd=ROOT, env=environment, check=False)
     return subprocess.run(
-        [prepare(folder), "-m", "pytest", *QUICK, *more], cwd=ROOT, env=environment, check=False
+        [python, "-m", "pytest", *QUICK, *more], cwd=ROOT, env=environment, check=False
     ).returncode
 
 

@@ -25,6 +25,16 @@ _PLAIN = {
     "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
 }
 
+AUTHENTICATION = (
+    "Spark has to authenticate (spark.authenticate) and has no secret: set spark.authenticate.secret in a "
+    "spark-defaults.conf of mode 0600, and name its directory in SPARK_CONF_DIR"
+)
+NO_MASTER = "the master of the Spark cluster does not answer (--master)"
+_SETTINGS = {
+    "A secret key must be specified via the spark.authenticate.secret": AUTHENTICATION,
+    "All masters are unresponsive": NO_MASTER,
+}
+"""What Spark says of settings that the user can put right, and the sentence for it."""
 
 MOST_CAUSES = 10
 _SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
@@ -43,6 +53,10 @@ class DiskFullError(JobError, UserError):
     """A Spark job failed because a disk is full."""
 
 
+class SettingsError(JobError, UserError):
+    """Spark cannot work with the settings that it has."""
+
+
 def is_from_spark(error: Exception) -> bool:
     """Return whether Spark, or the connection to it, raised an exception."""
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
@@ -56,7 +70,17 @@ def job_error(error: BaseException, log: Path | None = None) -> JobError:
     sentence = explain(error, log)
     if sentence == NO_SPACE or (log and _disk_is_full(log)):
         return DiskFullError(NO_SPACE)
-    return JobError(sentence)
+    if sentence not in _SETTINGS.values():
+        sentence = _settings_in(log) or sentence
+    return SettingsError(sentence) if sentence in _SETTINGS.values() else JobError(sentence)
+
+
+def _settings_in(log: Path | None) -> str:
+    """Return the sentence for settings that Spark printed of before it ended; empty if there is none."""
+    with suppress(OSError):
+        content = log.read_bytes() if log else b""
+        return next((sentence for sign, sentence in _SETTINGS.items() if sign.encode() in content), "")
+    return ""
 
 
 def _disk_is_full(log: Path) -> bool:
@@ -81,7 +105,7 @@ def disk_full_explained() -> Iterator[None]:
 def explain(error: BaseException, log: Path | None = None) -> str:
     """Return one sentence for an exception that Spark raised; `log` is the file of what the JVM printed."""
     text = _text_of(error)
-    for sign, sentence in _PLAIN.items():
+    for sign, sentence in (_PLAIN | _SETTINGS).items():
         if sign in text:
             return sentence
     if isinstance(error, GatewayError):

@@ -22,8 +22,18 @@ AS_OTHER = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups")
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 """An interpreter that everybody may start; a virtual environment may lie in a directory of root."""
 
+
+def other_may_start_python() -> bool:
+    """Return whether the other user can start this Python, whose libraries may lie in a directory of root."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return False
+    command = [*AS_OTHER, PYTHON, "-I", "-S", "-c", ""]
+    return subprocess.run(command, capture_output=True, check=False, cwd="/").returncode == 0
+
+
 needs_other_user = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="a second user needs root and setpriv"
+    not other_may_start_python(),
+    reason="a second user needs root, setpriv and a Python that others may start",
 )
 
 

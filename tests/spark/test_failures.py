@@ -5,14 +5,19 @@ from typing import Any
 
 import pytest
 
+from kdissect.errors import ExitCode, UserError
 from kdissect.spark.failures import (
+    AUTHENTICATION,
     DEBUGGING,
+    NO_MASTER,
     PYTHON_ADVICE,
     DiskFullError,
     explain,
     job_error,
     last_python_error,
 )
+from tests.helpers import recorded
+from tests.helpers.command import kdissect
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -103,3 +108,35 @@ def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
     assert not isinstance(job_error(error, log), DiskFullError)
     log.write_text("ERROR: java.io.IOException: No space left on device\n")
     assert isinstance(job_error(error, log), DiskFullError)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("A secret key must be specified via the spark.authenticate.secret config", AUTHENTICATION),
+        ("org.apache.spark.SparkException: All masters are unresponsive! Giving up.", NO_MASTER),
+    ],
+)
+def test_settings_that_spark_cannot_work_with_can_be_put_right(said: str, sentence: str) -> None:
+    error = job_error(RuntimeError(f"An error occurred.\n: java.lang.IllegalArgumentException: {said}"))
+    assert isinstance(error, UserError)
+    assert str(error) == sentence
+
+
+def test_what_spark_printed_before_it_ended_counts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("ERROR StandaloneSchedulerBackend: All masters are unresponsive! Giving up.\n")
+    assert str(job_error(RuntimeError("a file is gone"), log)) == NO_MASTER
+    log.write_text("WARN something else\n")
+    assert str(job_error(RuntimeError("a file is gone"), log)) == "a file is gone"
+
+
+@pytest.mark.spark
+def test_a_cluster_that_authenticates_without_a_secret_is_one_sentence(tmp_path: Path) -> None:
+    """Spark refuses before it looks for the master, so there need be none."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.authenticate true\n")
+    capture = recorded.CAPTURES / "steady.pcapng"
+    done = kdissect("analyze", capture, "--master", "spark://127.0.0.1:1", SPARK_CONF_DIR=str(tmp_path))
+    assert done.returncode == ExitCode.USER_ERROR
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == f"kdissect: {AUTHENTICATION}"
