@@ -11,9 +11,11 @@ Figures have three significant digits and a unit. Sizes are in powers of 1024 (I
 in UTC. Importing this module loads nothing that takes time.
 """
 
+import difflib
 import re
 import unicodedata
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from socket import AF_INET, AF_INET6, inet_ntop
 
@@ -273,3 +275,23 @@ def escape_cell(text: str) -> str:
     parts = (part if LINE_PARTS.match(part) else escape_control(part) for part in LINE_PARTS.split(text))
     shown = "".join(parts)
     return f"'{shown}" if text.startswith(FORMULA_STARTS) else shown
+
+
+NEAR = 0.6
+"""The similarity (0 to 1) from which on a name is suggested; transposed and missing letters stay above it."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'NAME'?` for the known name that is nearest to a word; empty if none is near.
+
+    Case, and `-` instead of `_`, do not count.
+    """
+    names = {_plain_name(name): name for name in known}
+    near = difflib.get_close_matches(_plain_name(word), names, n=1, cutoff=NEAR)
+    if not near:
+        near = [name for name in names if name.startswith(_plain_name(word))][:1] if len(word) > 2 else []
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
+
+
+def _plain_name(name: str) -> str:
+    return name.lower().replace("-", "_")

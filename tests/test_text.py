@@ -3,6 +3,7 @@
 import pytest
 
 from kdissect.text import (
+    did_you_mean,
     escape_cell,
     format_address,
     format_clock,
@@ -189,3 +190,16 @@ def test_other_text_stays_in_a_cell(text):
 )  # fmt: skip
 def test_a_uri_is_shown_without_its_password(text: str, shown: str) -> None:
     assert without_password(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "hint"),
+    [
+        ("analyse", ["analyze", "dump"], "; did you mean 'analyze'?"),
+        ("not-leader", ["NOT_LEADER_OR_FOLLOWER", "NONE"], "; did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
+        ("xyzzy", ["analyze", "dump"], ""),
+        ("", ["analyze", "dump"], ""),
+    ],
+)
+def test_the_nearest_name_is_suggested(word: str, known: list[str], hint: str) -> None:
+    assert did_you_mean(word, known) == hint

@@ -16,9 +16,9 @@ from kdissect.cli.options import (
 )
 from kdissect.cli.payload_options import add_schemas
 from kdissect.cli.secret_sources import secret_among
-from kdissect.cli.suggestions import did_you_mean, expand
+from kdissect.cli.suggestions import expand
 from kdissect.protocol.releases import RELEASES
-from kdissect.text import escape_control
+from kdissect.text import did_you_mean, escape_control
 
 FORMATS = ("parquet", "jsonl", "csv")
 SHELLS = ("bash", "zsh", "fish")

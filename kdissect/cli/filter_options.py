@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kdissect.cli.suggestions import did_you_mean
 from kdissect.tables.time_expressions import TIMES, TimeExpression, parse_duration, parse_time
+from kdissect.text import did_you_mean
 
 if TYPE_CHECKING:
     from kdissect.exchanges.filter import ExchangeFilter

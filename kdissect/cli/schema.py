@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from kdissect.errors import UsageError
+from kdissect.text import did_you_mean
 
 
 def add_schema(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,7 @@ def schema(arguments: argparse.Namespace) -> None:
 
 def _answer(name: str | None, version: int | str | None) -> list[str]:
     from kdissect.dump import kafka07_schema_text, schema_text
+    from kdissect.protocol.schema.registry import APIS
 
     is_kafka07 = version == kafka07_schema_text.RELEASE
     if name is None and version is None:
@@ -42,7 +44,8 @@ def _answer(name: str | None, version: int | str | None) -> list[str]:
             f"{name!r} is not a request of Kafka {version}; 'kdissect schema --version {version}' lists them"
         )
     if api is None:
-        raise UsageError(f"{name!r} is not an API of Kafka; 'kdissect schema' lists them")
+        hint = did_you_mean(name, (known.name for known in APIS.values()))
+        raise UsageError(f"{name!r} is not an API of Kafka{hint} ('kdissect schema' lists them)")
     return schema_text.api_fields(api, None if version is None else int(version))
 
 

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from kdissect.errors import UsageError
 from kdissect.protocol.error_codes import find_error_code
-from kdissect.protocol.schema.registry import find_api_key
+from kdissect.protocol.schema.registry import APIS, find_api_key
 from kdissect.tables.time_expressions import parse_time
+from kdissect.text import did_you_mean
 
 Names: TypeAlias = str | int | Iterable[str | int]
 """One name or several; patterns with * and ? where the command line takes them."""
@@ -71,7 +72,8 @@ def ns_of(duration: timedelta) -> int:
 def _api_key(name: str | int) -> int:
     key = find_api_key(str(name))
     if key is None:
-        raise UsageError(f"{name!r} is not an API of Kafka")
+        hint = did_you_mean(str(name), (known.name for known in APIS.values()))
+        raise UsageError(f"{name!r} is not an API of Kafka{hint}")
     return key
 
 

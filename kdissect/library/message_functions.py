@@ -28,6 +28,7 @@ from kdissect.protocol.codec.messages import (
     encode_response as encode_response_frame,
 )
 from kdissect.protocol.schema.registry import APIS, api_name, find_api_key, is_known
+from kdissect.text import did_you_mean
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 PREFIX_BYTES = 4
@@ -98,7 +99,8 @@ def encode_response(
 def _api_key(api: str | int, version: int, failure: type[DecodeError | EncodeError]) -> int:
     key = find_api_key(api) if isinstance(api, str) else api
     if key is None or key not in APIS:
-        reason = f"{api!r} is not an API of Kafka"
+        hint = did_you_mean(str(api), (known.name for known in APIS.values()))
+        reason = f"{api!r} is not an API of Kafka{hint}"
     elif not is_known(key, version):
         versions = APIS[key].versions
         reason = f"{api_name(key)} has the versions {versions[0]} to {versions[-1]}, not {version}"

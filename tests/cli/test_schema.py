@@ -29,3 +29,8 @@ def test_all_apis_and_those_of_kafka_0_7(capfd: pytest.CaptureFixture[str]) -> N
 def test_a_version_alone_is_a_wrong_question(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "--version", "3"]) == 2
     assert capfd.readouterr().err == "kdissect: --version needs an API\n"
+
+
+def test_a_name_that_is_nearly_right_comes_with_its_correction(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "Metadta"]) == 2
+    assert "did you mean 'Metadata'?" in capfd.readouterr().err

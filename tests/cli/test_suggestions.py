@@ -1,10 +1,10 @@
-"""Short forms of the command line, and the nearest known word for a wrong one."""
+"""Short forms of the command line."""
 
 from pathlib import Path
 
 import pytest
 
-from kdissect.cli.suggestions import did_you_mean, expand
+from kdissect.cli.suggestions import expand
 
 COMMANDS = ("analyze", "dump", "replay")
 
@@ -35,16 +35,3 @@ def test_a_command_is_preferred_to_a_file_of_its_name(
         (tmp_path / name).touch()
     assert expand(["dump"], COMMANDS) == ["dump"]
     assert expand(["trace"], COMMANDS) == ["analyze", "trace"]
-
-
-@pytest.mark.parametrize(
-    ("word", "known", "hint"),
-    [
-        ("analyse", COMMANDS, "; did you mean 'analyze'?"),
-        ("not-leader", ["NOT_LEADER_OR_FOLLOWER", "NONE"], "; did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
-        ("xyzzy", COMMANDS, ""),
-        ("", COMMANDS, ""),
-    ],
-)
-def test_the_nearest_name_is_suggested(word: str, known: list[str], hint: str) -> None:
-    assert did_you_mean(word, known) == hint

@@ -51,7 +51,10 @@ def test_a_response_is_read_at_the_version_of_its_request() -> None:
         (lambda: kdissect.encode_request("Heartbeat", 4, {"group_id": 7}), "Heartbeat v4: "),
         (lambda: kdissect.encode_request("Heartbeat", 4, {"generation_id": 1 << 31}), "does not fit"),
         (lambda: kdissect.encode_request("Heartbeat", 9, {}), "has the versions 0 to 4, not 9"),
-        (lambda: kdissect.encode_request("Heartbeet", 4, {}), "'Heartbeet' is not an API"),
+        (
+            lambda: kdissect.encode_request("Heartbeet", 4, {}),
+            "'Heartbeet' is not an API of Kafka; did you mean 'Heartbeat'",
+        ),
         (lambda: kdissect.encode_response(999, 0, {}), "999 is not an API"),
     ],
 )

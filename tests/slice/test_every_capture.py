@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -23,17 +23,21 @@ SUMMARY = re.compile(r"([\d,]+) packets? \(.*\) of ([\d,]+) exchanges? on ([\d,]
 pytestmark = pytest.mark.slow
 
 
-def tables(path: Path, scratch: Path) -> dict[str, list[str]]:
-    """Return the rows of all public tables, by table, as JSON texts without their place."""
+Rows: TypeAlias = list[tuple[int, str]]
+"""The connection of each row of a table, and the row without its place as JSON."""
+
+
+def tables(path: Path, scratch: Path) -> dict[str, Rows]:
+    """Return the rows of all public tables, by table."""
     scratch.mkdir(exist_ok=True)
     found = index_captures(open_inputs([str(path)], str(scratch)).files, 2 << 20)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in found.splits)
     pieces = tasks.scan_step(ordinals, found.splits, ())
     options = tasks.TableOptions(keys=keys_for(None, found.files))
-    made: dict[str, list[str]] = {name: [] for name in TABLES}
+    made: dict[str, Rows] = {name: [] for name in TABLES}
     for name, batch in tasks.tables_step(pieces, found.splits, TABLES, options):
         if name in made:
-            made[name] += map(_text, batch.to_pylist())
+            made[name] += ((row["connection"], _text(row)) for row in batch.to_pylist())
     return made
 
 
@@ -41,18 +45,18 @@ def _text(row: dict[str, Any]) -> str:
     return json.dumps({name: value for name, value in row.items() if name not in PLACE}, default=str)
 
 
-def of(chosen: Iterable[int], found: dict[str, list[str]]) -> dict[str, list[str]]:
+def of(chosen: Iterable[int], found: dict[str, Rows]) -> dict[str, list[str]]:
     """Return the rows of connections, sorted."""
     numbers = set(chosen)
     return {
-        name: sorted(row for row in texts if json.loads(row)["connection"] in numbers)
-        for name, texts in found.items()
+        name: sorted(text for connection, text in rows if connection in numbers)
+        for name, rows in found.items()
     }
 
 
-def connections_of(found: dict[str, list[str]]) -> list[int]:
+def connections_of(found: dict[str, Rows]) -> list[int]:
     """Return every third connection that has an exchange."""
-    return sorted({json.loads(row)["connection"] for row in found["exchanges"]})[::SHARE]
+    return sorted({connection for connection, _ in found["exchanges"]})[::SHARE]
 
 
 @pytest.mark.parametrize("capture", EVERY, ids=lambda path: path.name.split(".")[0])
