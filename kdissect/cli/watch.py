@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,14 @@ def watch(arguments: argparse.Namespace) -> None:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)
         accounts = [source.account] if isinstance(source, StreamSource) else []
-        observers = [*accounts, _printer(arguments), *hooks, *_metrics(arguments, stack)]
+        observers = [*accounts, *hooks, *_metrics(arguments, stack)]
         engine = stack.enter_context(Engine.start(settings))
         stack.enter_context(spark_errors_explained(engine))
         if kernel_cache.is_missing():
             notice("first run: compiling, once, for a minute")
             kernel_cache.compile_first()
-        _run(engine, arguments, source, observers)
+        display = stack.enter_context(_display(arguments, source))
+        _run(engine, arguments, source, [*observers, display])
 
 
 def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirectory":
@@ -111,6 +112,24 @@ def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "Wat
         settle_s=0 if own else arguments.settle / NS_PER_S,
         until_idle_s=None if idle is None else idle / NS_PER_S,
     )
+
+
+@contextmanager
+def _display(
+    arguments: argparse.Namespace, source: "WatchedDirectory"
+) -> "Iterator[Callable[[BatchReport], None]]":
+    """Show the screen if that is possible and no format is wanted, else lines. To quit is no error."""
+    if arguments.format is not None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield _printer(arguments)
+        return
+    from kdissect.live.live_view import live_view
+
+    with live_view(source.label, sys.stdin.fileno()) as view:
+        try:
+            yield view.account
+        except KeyboardInterrupt:
+            if not view.has_quit:
+                raise
 
 
 def _printer(arguments: argparse.Namespace) -> "Callable[[BatchReport], None]":

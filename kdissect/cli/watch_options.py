@@ -48,7 +48,9 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     _add_batches(parser)
     parser.add_argument(
-        "--format", choices=("text", "jsonl"), default="text", help="form of the lines (default: text)"
+        "--format",
+        choices=("text", "jsonl"),
+        help="form of the lines (default: a live screen on a terminal, else text)",
     )
     _add_beside(parser)
     parser.add_argument(

@@ -1,0 +1,93 @@
+"""The last minute of a watch, by API, client and broker, and the course of its rates and latencies.
+
+In come the reports of batches. A batch is in the window if it ended within WINDOW_NS of the newest one, in
+the time of the captures. Quantiles of rows are bounds of the histogram of `call_series`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallLabels, CallSeries, CallSums
+from kdissect.live.watch_events import interval_event
+from kdissect.report.aggregate.quantiles import nearest_rank
+from kdissect.spark.watch.watch_query import BatchReport
+
+NS_PER_S = 1_000_000_000
+WINDOW_NS = 60 * NS_PER_S
+COURSE = 200  # batches of which a course is kept
+DIMENSIONS = ("api", "client", "broker", "group")
+
+
+class CallRow(NamedTuple):
+    """A line of a table."""
+
+    name: str
+    per_second: float
+    p50_ns: int | None  # at most; None without any that was timed
+    p99_ns: int | None
+    errors: int
+    unanswered: int
+    bytes: int
+
+
+class WindowedBatch(NamedTuple):
+    """What one batch adds to the window."""
+
+    end_ns: int
+    span_ns: int
+    series: dict[CallLabels, CallSums]
+
+
+class RecentCalls:
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self._batches: deque[WindowedBatch] = deque()
+        self.rates: deque[float] = deque(maxlen=COURSE)
+        self.p99s_ns: deque[float] = deque(maxlen=COURSE)
+
+    def add(self, report: BatchReport) -> None:
+        """Add a batch."""
+        calls = CallSeries()
+        calls.add(report.finished, report.unfinished)
+        end_ns = report.commit.now_ns
+        self._batches.append(WindowedBatch(end_ns, report.span_ns, calls.series))
+        while self._batches[0].end_ns <= end_ns - WINDOW_NS:
+            self._batches.popleft()
+        figures = interval_event(report)
+        self.rates.append(figures["per_second"] or 0)
+        self.p99s_ns.append(figures["p99_ns"] or 0)
+
+    def rows(self, dimension: str, sort: str) -> list[CallRow]:
+        """Return the rows of a table, those with the highest value of the column `sort` first."""
+        added: dict[str, CallSums] = {}
+        for batch in self._batches:
+            for labels, sums in batch.series.items():
+                _add(added.setdefault(getattr(labels, dimension), CallSums()), sums)
+        seconds = max(sum(batch.span_ns for batch in self._batches) / NS_PER_S, 1e-9)
+        rows = [_row(name, sums, seconds) for name, sums in added.items()]
+        return sorted(rows, key=lambda row: (-(getattr(row, sort) or 0), row.name))
+
+
+def _add(total: CallSums, more: CallSums) -> None:
+    for name in ("exchanges", "errors", "unanswered", "request_bytes", "response_bytes"):
+        setattr(total, name, getattr(total, name) + getattr(more, name))
+    total.by_bound = [one + other for one, other in zip(total.by_bound, more.by_bound, strict=True)]
+
+
+def _row(name: str, sums: CallSums, seconds: float) -> CallRow:
+    p50, p99 = (_bound_at(sums.by_bound, mille) for mille in (500, 990))
+    size = sums.request_bytes + sums.response_bytes
+    return CallRow(name, sums.exchanges / seconds, p50, p99, sums.errors, sums.unanswered, size)
+
+
+def _bound_at(counts: Sequence[int], per_mille: int) -> int | None:
+    """Return the bound below which a quantile lies; the highest one for what is beyond it."""
+    rank, total = nearest_rank(sum(counts), per_mille), 0
+    for index, count in enumerate(counts):
+        total += count
+        if count and total >= rank:
+            bound: int = LATENCY_BOUNDS_NS[min(index, len(LATENCY_BOUNDS_NS) - 1)]
+            return bound
+    return None

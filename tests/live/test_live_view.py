@@ -1,0 +1,73 @@
+"""The screen on a terminal of its own: it is drawn, obeys keys, and gives the terminal back."""
+
+import os
+import pty
+import signal
+import termios
+import threading
+import time
+
+import pytest
+
+from kdissect.live import live_view as module
+from kdissect.live.live_view import live_view
+from tests.helpers.batch_partials import BatchPartials
+from tests.live.test_call_series import batches  # noqa: F401 - a fixture
+from tests.live.test_recent_calls import report
+
+
+class Terminal:
+    """What comes out of a pseudo terminal."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.text = ""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while data := os.read(self.ours, 1 << 16):
+            self.text += data.decode(errors="replace")
+
+    def wait_for(self, part: str) -> None:
+        until = time.monotonic() + 10
+        while part not in self.text and time.monotonic() < until:
+            time.sleep(0.01)
+        assert part in self.text
+
+
+def test_keys_redraw_and_quit(
+    batches: list[BatchPartials],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    out = os.fdopen(os.dup(terminal.theirs), "w")
+    console = module.Console
+    monkeypatch.setattr(
+        module, "Console", lambda: console(file=out, force_terminal=True, width=80, height=24)
+    )
+    before = termios.tcgetattr(terminal.theirs)
+    ended = False
+    try:
+        with live_view("/ring", terminal.theirs) as view:
+            terminal.wait_for("waiting for the first closed file")
+            assert termios.tcgetattr(terminal.theirs) != before
+            view.account(report(batches[0], 1))
+            terminal.wait_for("Produce")
+            os.write(terminal.ours, b"3")
+            terminal.wait_for("127.0.0.1:39092")
+            os.write(terminal.ours, b"p")
+            terminal.wait_for("paused")
+            monkeypatch.setattr(signal, "SIGINT", signal.SIGUSR1)
+            caught = threading.Event()
+            signal.signal(signal.SIGUSR1, lambda *_: caught.set())
+            os.write(terminal.ours, b"q")
+            assert caught.wait(10)
+            assert view.has_quit
+            ended = True
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert ended
+    assert termios.tcgetattr(terminal.theirs) == before
+    terminal.wait_for("\x1b[?1049l")  # the screen from before
+    out.close()
