@@ -25,6 +25,7 @@ from kdissect.report.findings.finding_context import (
     Judgement,
     Observation,
 )
+from kdissect.report.model.findings import Severity
 from kdissect.report.wording import counted
 from kdissect.text import format_count, format_duration
 
@@ -52,6 +53,9 @@ CROSSED_NS = 10**6
 
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
+
+STALE_NS = 2 * 10**9
+"""One client that asks the wrong broker for less than this had old metadata, as any client may."""
 
 NS_PER_MS = 10**6
 
@@ -129,7 +133,9 @@ def leader_moved(context: FindingContext) -> Judgement | None:
     clients = counted(len({error.client for error in errors}), "client")
     partitions = counted(len({error.partition for error in errors}), "partition")
     title = f"Leadership moved: {clients} sent requests to the wrong broker for {partitions}"
-    return Judgement(title + (f", for up to {format_duration(longest)}" if longest else ""), rows)
+    alone = len({error.client for error in errors}) == 1 and longest < STALE_NS
+    title += f", for up to {format_duration(longest)}" if longest else ""
+    return Judgement(title, rows, Severity.NOTE if alone else None)
 
 
 def retriable_lasted(context: FindingContext) -> Judgement | None:

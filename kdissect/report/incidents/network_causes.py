@@ -35,6 +35,8 @@ def path_dead(case: Case) -> Diagnosis | None:
     dropped = case.near(("idle_connection_dropped",), Relation.CLIENT)
     if any(abs(one.begin_ns - silent.begin_ns) <= 2 * SECOND for one in dropped):
         return None  # the server is silent on the only connection that was used, and others pass
+    if not silent.measures["repeats"] and _server_fell_silent(case):
+        return None
     lasted = format_duration(silent.measures["silent_ns"])
     ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
     repeats = silent.measures["repeats"]
@@ -47,6 +49,19 @@ def path_dead(case: Case) -> Diagnosis | None:
         speaks_for=("not even acknowledgments arrived, which the kernel of a frozen process still sends",)
         if repeats
         else ("several clients fell silent and went on together", "both hosts talked with others meanwhile"),
+    )
+
+
+def _server_fell_silent(case: Case) -> bool:
+    """Return whether requests got to a server of the path, which sent nothing to anybody most of the time.
+
+    Its kernel acknowledged them, or they had been sent again: the path is well, and the process stood still.
+    """
+    silent = case.anchor
+    return any(
+        2 * one.measures["silent_ns"] >= silent.measures["silent_ns"]
+        for one in case.near(("server_silent",), Relation.SERVER, 2 * SECOND, 0)
+        if abs(one.begin_ns - silent.begin_ns) <= 2 * SECOND
     )
 
 

@@ -253,6 +253,9 @@ def _slow_follower(case: Case) -> Diagnosis | None:
         or ALIKE * rivals_after > after
     ):
         return None
+    writes = case.near(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+    if after - before < SLOW_MORE_NS and not any(is_marked(one, case.end_ns) for one in writes):
+        return None  # nobody waits for it
     name = capitalized(slowed.subject.name)
     return Diagnosis(
         slowed.subject,

@@ -8,6 +8,9 @@ from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
+WENT_AWAY = 4
+"""A client that sends so many times fewer requests has ended, or moved to another host."""
+
 UNKNOWN = 0.3
 """How certain a change without a reason is to be the cause of anything: less than causes that are known."""
 
@@ -31,7 +34,7 @@ def latency_changed(case: Case) -> Diagnosis | None:
     rose = case.anchor
     if rose.subject.kind is SubjectKind.TOPIC:
         return _topic_changed(rose)
-    if not is_marked(rose, case.end_ns):
+    if not is_marked(rose, case.end_ns) or _went_away(rose):
         return None
     together = [
         signal
@@ -99,6 +102,12 @@ def rate_changed(case: Case) -> Diagnosis:
         (changed, *together),
         speaks_against=("more or less load is no fault by itself",),
     )
+
+
+def _went_away(rose: Signal) -> bool:
+    """Return whether a client hardly sends anything any more: its last requests are no new level."""
+    before, after = (rose.measures[f"requests_per_1000_s_{when}"] for when in ("before", "after"))
+    return rose.subject.kind is SubjectKind.CLIENT and WENT_AWAY * after < before
 
 
 def requests_unanswered(case: Case) -> Diagnosis | None:

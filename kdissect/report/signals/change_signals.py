@@ -225,7 +225,7 @@ def _reaction(fetches: FollowerFetches, server: str | None, rise: Rise) -> dict[
         return {}
     others = {name for name in fetches.followers if name != server}
     return {
-        f"{whose}_{when}_ns": fetches.of(names).mean_ns(range(*steps)) or 0
+        f"{whose}_{when}_ns": fetches.of(names).level_ns(range(*steps)) or 0
         for whose, names in (("reaction", {server}), ("rival_reaction", others))
         for when, steps in (("before", rise.before), ("after", rise.after))
     }

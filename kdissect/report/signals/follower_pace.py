@@ -4,11 +4,12 @@
 
 A follower sends its next Fetch as soon as it has appended what the last one returned. So this time is the
 broker's own: it waits for no other broker. With acks=all all brokers answer late when one follower is slow,
-and this time tells which one it is.
+and this time tells which one it is. A broker that is slow is so with all of its leaders. One that is late
+with a single leader waits for that one.
 
 In come rows of PACE. From the first Fetch of a step of time to the first of the next step, a follower waits
-for responses (`held_ns`), and what is left is its own. Sums of steps lead to it, so it is the same however
-rows are dealt out.
+for the first and the last byte of responses (`held_ns`, `transfer_ns`), and what is left is its own. Sums of
+steps lead to it, so it is the same however rows are dealt out.
 """
 
 from collections.abc import Collection, Iterator
@@ -39,7 +40,7 @@ MIN_FETCHES = 8
 LEAST_NS = 1_000_000
 """Reactions that are faster than this count as this fast: what is below is the scheduler's."""
 
-SLOWED_OCTAVES, SLOWED_NS, LASTED_NS = 2.0, 10_000_000, 5 * SECOND
+SLOWED_OCTAVES, SLOWED_NS, LASTED_NS = 2.0, 5_000_000, 5 * SECOND
 """A follower slowed down if it takes so many doublings longer, by so much, for so long."""
 
 
@@ -70,11 +71,19 @@ class FollowerFetches(NamedTuple):
             self.followers,
         )
 
-    def mean_ns(self, steps: range) -> int | None:
-        """Return the time to the next Fetch in some steps on average, in ns; None if there are too few."""
+    def level_ns(self, steps: range) -> int | None:
+        """Return how long these followers take to the next Fetch in some steps, in ns; None if too few did.
+
+        A follower counts by the leader with which it is quickest, and of several followers the slowest.
+        """
         inside = (self.step >= steps.start) & (self.step < steps.stop)
-        fetches = int(self.fetches[inside].sum())
-        return int(self.reaction_ns[inside].sum()) // fetches if fetches >= MIN_FETCHES else None
+        size = len(self.followers)
+        fetches = np.bincount(self.pair[inside], self.fetches[inside], size)
+        reaction = np.bincount(self.pair[inside], self.reaction_ns[inside], size)
+        levels: dict[str, list[int]] = {}
+        for pair in np.flatnonzero(fetches >= MIN_FETCHES).tolist():
+            levels.setdefault(self.followers[pair], []).append(int(reaction[pair] / fetches[pair]))
+        return max((min(own) for own in levels.values()), default=None)
 
 
 def follower_fetches(context: SignalContext) -> FollowerFetches:
@@ -95,7 +104,8 @@ def follower_fetches(context: SignalContext) -> FollowerFetches:
 
 def _by_step(of: Ints, pairs: int, pace: TableColumns) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """Return step, pair, first time, reaction and number of fetches; the last step of a pair is left out."""
-    step, first_ns, held_ns, fetches = map(pace.ints, ("step", "first_ns", "held_ns", "exchanges"))
+    step, first_ns, fetches = map(pace.ints, ("step", "first_ns", "exchanges"))
+    held_ns = pace.ints("held_ns") + pace.ints("transfer_ns")
     rows: list[tuple[int, int, int, int, int]] = []
     for pair in range(pairs):
         own = of == pair
@@ -134,7 +144,7 @@ def _slowed(
     segments = find_segments(series)
     for at in range(1, len(segments)):
         before, after = (range(one.start, one.stop) for one in segments[at - 1 : at + 1])
-        means = [fetches.mean_ns(span) for fetches in (own, others) for span in (before, after)]
+        means = [fetches.level_ns(span) for fetches in (own, others) for span in (before, after)]
         figures = [max(mean or 0, LEAST_NS) for mean in means]
         middle = (segments[at - 1].mean + segments[at].mean) / 2
         late = own.first_ns[(own.step >= after.start) & (levels > middle)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kdissect.report.model.findings import Severity
 from tests.helpers.finding_cases import FindingCase, check_case, check_recorded_case, findings_of
 from tests.helpers.paper_capture import MS, T
 from tests.helpers.report_rows import (
@@ -116,6 +117,13 @@ def test_a_broker_that_shook_hands_and_said_nothing_is_a_time_out():
     unseen = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0, server_rtt_ns=None)])
     assert [finding.name for finding in silent.findings] == ["unanswered_timeout"]
     assert [finding.name for finding in unseen.findings] == ["capture_loss"]
+
+
+@pytest.mark.parametrize(("lasted_ms", "severity"), [(200, Severity.NOTE), (2500, Severity.WARNING)])
+def test_one_client_with_old_metadata_is_no_warning(lasted_ms: int, severity: Severity) -> None:
+    rows = [exchange_of(1, at, PRODUCE, time) for at, time in enumerate((0, lasted_ms))]
+    (finding,) = report(rows, produced(0, 2, error_code=6)).findings
+    assert (finding.name, finding.severity) == ("leader_moved", severity)
 
 
 def test_two_moves_of_a_leader_are_two_pieces_of_evidence():

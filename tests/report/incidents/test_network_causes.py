@@ -2,9 +2,11 @@
 
 import pytest
 
-from kdissect.report.incidents.cause import Cause, Layer
+from kdissect.report.incidents.cause import Case, Cause, Layer
 from kdissect.report.incidents.causes import CAUSES
-from kdissect.report.incidents.network_causes import NETWORK_CAUSES
+from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import PATH_KINDS
 from kdissect.report.signals.sources import KINDS
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS
@@ -44,3 +46,22 @@ def test_a_rough_link_is_named_from_its_first_loss_on() -> None:
 def test_captures_without_a_bad_path(name: str) -> None:
     found = {incident.cause for incident in recorded.analyzed(name)[0].incidents}
     assert found.isdisjoint(cause.name for cause in NETWORK_CAUSES)
+
+
+SECOND, BROKER = 10**9, "broker 1 (10.1.0.1:9092)"
+
+
+def silence(kind: str, lasted_s: float, **more: int) -> Signal:
+    measures = {"silent_ns": round(lasted_s * SECOND), "connections": 7} | more
+    span = (10 * SECOND, round((10 + lasted_s) * SECOND))
+    return make_signal(kind, (SubjectKind.HOST, BROKER), span, "…", measures=measures, servers=[BROKER])
+
+
+@pytest.mark.parametrize(("repeats", "silent_s", "dead"), [(0, 7, False), (0, 1, True), (5, 7, True)])
+def test_requests_that_arrive_at_a_silent_server_show_no_dead_path(
+    repeats: int, silent_s: float, dead: bool
+) -> None:
+    """Nothing was sent again, so its kernel acknowledged the requests that it does not answer."""
+    path, server = silence("path_silent", 7, repeats=repeats), silence("server_silent", silent_s)
+    case = Case(path, (path, server), (0, 30 * SECOND))
+    assert (path_dead(case) is not None) == dead

@@ -6,12 +6,16 @@ import pytest
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_response
+from kdissect.report.incidents.cause import Case
+from kdissect.report.incidents.symptom_causes import latency_changed
+from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.segment_wire import frame
 from tests.helpers.told_capture import Line
 from tests.helpers.told_cluster import cluster
 from tests.helpers.told_groups import SESSION_MS, analyzed
 
-LENGTH_MS = 30_000
+LENGTH_MS, SECOND = 30_000, 10**9
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,14 @@ def test_responses_that_need_long_from_their_first_byte_to_their_last(
     assert [one.cause for one in incidents] == found
     assert not found or "reads-slowly at 10.1.0.9" in incidents[0].headline
     assert not found or "590ms each from the first to the last byte" in incidents[0].headline
+
+
+@pytest.mark.parametrize(("after", "told"), [(14_000, True), (600, False)], ids=["goes on", "has ended"])
+def test_the_last_requests_of_a_client_are_no_new_level(after: int, told: bool) -> None:
+    levels = {"before_ns": 3_000_000, "after_ns": 32_000_000, "times_1000": 0, "rival_times_1000": 1001}
+    rates = {"requests_per_1000_s_before": 15_000, "requests_per_1000_s_after": after}
+    span = (10 * SECOND, None)
+    subject = (SubjectKind.CLIENT, "importer at 10.1.0.8")
+    measures = {**levels, **rates, "api_key": ApiKey.PRODUCE, "rose": 3, "present": 3}
+    rose = make_signal("client_latency_rose", subject, span, "…", measures=measures)
+    assert (latency_changed(Case(rose, (rose,), (0, 30 * SECOND))) is not None) == told
