@@ -79,9 +79,9 @@ follow from the seed. Rules were written while looking at seeds 1, 2 and 3.
 
 Seed 4 was blind at first. When it was scored first, 40 of 44 first lines were right, 39 of 40 onsets were
 within 1 s, and 4 of 12 healthy captures were warned of. Then rules were mended that it had shown to be wrong:
-one client with old metadata, a client that had ended, a frozen broker whose host acknowledges, and a follower
-that waits for a slow leader. Two of its recordings did not show their fault (`metadata-storm`, `slow-reader`),
-and were made again. So the figures below are not blind.
+one client with old metadata, a client that had ended, a frozen broker whose host acknowledges, and a
+follower that waits for a slow leader. Two of its recordings did not show their fault (`metadata-storm`,
+`slow-reader`), and were made again. So the figures below are not blind.
 Seed 3 was blind before: 37 of 44 first lines, none of 12 healthy captures warned of."""
 
 

@@ -61,7 +61,7 @@ def test_healthy_capture_is_right_if_the_report_is_quiet() -> None:
 
 
 def test_page_shows_the_seeds_apart() -> None:
-    text = page([Verdict({**TRUTH, "seed": 3}, (OTHER, RIGHT)), Verdict({**TRUTH, "seed": 2}, (RIGHT,))])
+    text = page([Verdict({**TRUTH, "seed": 4}, (OTHER, RIGHT)), Verdict({**TRUTH, "seed": 2}, (RIGHT,))])
     judged, tuned = text.split("## Tuned on")
     assert "0 of 1 first lines" in judged
     assert "1 of 1 first lines" in tuned
