@@ -1,9 +1,10 @@
 """The engine of a run on small captures: this process does the work of Spark's tasks.
 
 Spark and its workers take longer to start than a few megabytes take to dissect, and more than half of the
-processor time of such a run. So commands that only need figures run the steps here if the captures are small
-and nobody chose a master. The steps are the same functions, and figures do not depend on how connections are
-divided. DataFrames need Spark, so `sql`, `export` and `watch` always start it.
+processor time of such a run. If the user switches it on, commands that only need figures run the steps
+here, for small captures and unless a master is chosen. The steps are the same functions, and figures do not
+depend on how connections are divided. DataFrames need Spark, so `sql`, `export` and `watch` always start
+it.
 """
 
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-WITH_SPARK = {"KDISSECT_STARTUP": "-in_process"}
-"""Environment in which a small capture takes as long as Spark takes to start."""
 FIELDS = (
     "frame.number", "frame.time_epoch", "tcp.stream",
     "kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.plot import chart
-from tests.bench.sizing import sizing, spark_start
+from tests.bench.sizing import sizing
 
 BOUND_MIB = 1_430  # 1.5 GB
 AIMS = {"chatty": 7.0, "chatty-5m": 12.0, "mixed": 10.0, "bulk": 5.0}  # times as fast as tshark
@@ -65,11 +65,10 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield (
         f"A small capture takes {start['warm_seconds']:.1f} s. Its first line appears after "
         f"{start['first_line_seconds']:.2f} s. "
-        f"With an empty cache it takes {start['first_run_seconds']:.1f} s. With Spark it takes "
-        f"{spark_start(start):.1f} s."
+        f"With an empty cache it takes {start['first_run_seconds']:.1f} s."
     )
     yield from timeline(found.get("timeline"))
-    yield from against(found["captures"], spark_start(start))
+    yield from against(found["captures"], start["warm_seconds"])
     yield from beside_anchor(found["captures"], start.get("processor_seconds", 0.0))
     yield from stages(found["stages"])
     yield from growth(found)
@@ -153,7 +152,7 @@ def bound(row: dict[str, Any], start: float) -> str:
     return (
         f"The goal for {row['capture']} is {aim:.1f} s. The start of Spark takes {start:.1f} s of its "
         f"{took:.1f} s, as for a small "
-        f"capture with Spark. After the start it reads {size / after:.1f} GB/s; `cat` reads "
+        f"capture. After the start it reads {size / after:.1f} GB/s; `cat` reads "
         f"{size / row['seconds']['cat']:.1f} GB/s. "
         + (
             f"If it took only the start, it would be {tshark / start:.1f} times as fast as tshark."
@@ -214,7 +213,7 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield "| capture | size | kdissect | seconds per GB | after the start | peak, all processes |"
         yield "| --- | --- | --- | --- | --- | --- |"
-        start = spark_start(found["start"])
+        start = found["start"]["warm_seconds"]
         for row in (*found["sizes"], *found["shapes"]):
             seconds, peak = row["seconds"]["kdissect"], row["peak_mib"]["kdissect"]
             above = "" if peak <= BOUND_MIB else ", above 1.5 GB"

@@ -24,7 +24,7 @@ from kdissect.capture.inputs import CaptureFile
 from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
-from tests.bench.commands import REPOSITORY, WITH_SPARK, kdissect
+from tests.bench.commands import REPOSITORY, kdissect
 from tests.bench.measure import run
 from tests.bench.sampling import KINDS, Sampled, Seconds, sampled
 
@@ -70,8 +70,8 @@ def profile(path: Path, runs: int) -> Profile:
 
 
 def processor_seconds(command: Sequence[str]) -> float:
-    """Return the processor time of a command with Spark, and of all processes that it starts."""
-    return run([*command], **WITH_SPARK).processor_seconds
+    """Return the processor time of a command and of all processes that it starts."""
+    return run([*command]).processor_seconds
 
 
 def page(found: Profile, name: str, whole: tuple[float, float] | None) -> Iterator[str]:

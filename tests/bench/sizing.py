@@ -7,15 +7,10 @@ CLUSTERS = ((100, 16), (1_000, 64), (10_000, 256))  # GB, cores
 MEASURED_CORES = 2  # where older figures do not say
 
 
-def spark_start(start: dict[str, float]) -> float:
-    """Return how long Spark takes to start: what a large capture cannot go below."""
-    return start.get("spark_seconds", start["warm_seconds"])
-
-
 def sizing(found: dict[str, Any]) -> Iterator[str]:
     """Yield the table; nothing without something to reckon from."""
     cores = found.get("cpus", MEASURED_CORES)
-    start = spark_start(found["start"])
+    start = found["start"]["warm_seconds"]
     rows = list(_rows(found))
     if not rows:
         return

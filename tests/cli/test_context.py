@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.spark.startup.switch import STARTUP_VARIABLE
 from tests.helpers.command import assert_one_sentence, environment, kdissect
 
 ROOT = Path(__file__).parents[2]
@@ -130,9 +131,10 @@ def test_java_that_is_too_old_is_one_sentence(
     from kdissect.cli import main
     from kdissect.spark import in_process, session
 
-    for module, options in ((session, ["--master", "local[2]"]), (in_process, [])):
+    for module, shortcuts in ((session, ""), (in_process, "+in_process")):
+        monkeypatch.setenv(STARTUP_VARIABLE, shortcuts)
         monkeypatch.setattr(module, "find_java", lambda: java_of({"PATH": ""}))
-        assert main(["analyze", str(CAPTURE), *options]) == 2
+        assert main(["analyze", str(CAPTURE)]) == 2
         assert "install Java 17 or newer" in capsys.readouterr().err
 
 

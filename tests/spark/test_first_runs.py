@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kdissect.jit.kernel_cache import SWITCH
-from kdissect.spark.startup.switch import STARTUP_VARIABLE, Shortcut
 from kdissect.spark.startup.warmup import CAPTURES
 from tests.helpers.command import environment
 
@@ -45,7 +44,7 @@ def both(command: list[str], environment: dict[str, str]) -> list[tuple[str, str
 @pytest.mark.spark
 def test_the_class_archive(empty: dict[str, str], tmp_path: Path) -> None:
     analyze = [sys.executable, "-P", "-m", "kdissect", "analyze", str(SMALL)]
-    environment = empty | {SWITCH: "0", STARTUP_VARIABLE: f"-{Shortcut.IN_PROCESS}"}
+    environment = empty | {SWITCH: "0"}
     (one, told), (other, told_too) = both(analyze, environment)
     assert one == other != ""
     assert (told + told_too).count("first run: storing Spark's classes") == 1

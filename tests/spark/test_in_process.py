@@ -15,7 +15,10 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = str(CAPTURES / "pause.pcapng")
 
 
-def test_only_small_captures_with_no_chosen_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_small_captures_if_switched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STARTUP_VARIABLE, raising=False)
+    assert not runs_in_process(SparkSettings(), [SMALL])
+    monkeypatch.setenv(STARTUP_VARIABLE, "+in_process")
     assert runs_in_process(SparkSettings(), [SMALL])
     assert not runs_in_process(SparkSettings("local[2]"), [SMALL])
     assert not runs_in_process(SparkSettings(), ["-"])
@@ -23,8 +26,6 @@ def test_only_small_captures_with_no_chosen_master(tmp_path: Path, monkeypatch: 
     with large.open("wb") as file:
         file.truncate(100 << 20)
     assert not runs_in_process(SparkSettings(), [SMALL, str(large)])
-    monkeypatch.setenv(STARTUP_VARIABLE, "-in_process")
-    assert not runs_in_process(SparkSettings(), [SMALL])
 
 
 def test_the_engine_keeps_its_files_until_it_is_closed() -> None:
@@ -58,7 +59,7 @@ def test_java_is_asked_for_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_the_report_is_that_of_spark(command: tuple[object, ...]) -> None:
-    here, spark = kdissect(*command), kdissect(*command, **{STARTUP_VARIABLE: "-in_process"})
+    here, spark = kdissect(*command, **{STARTUP_VARIABLE: "+in_process"}), kdissect(*command)
     assert (here.returncode, spark.returncode) == (0, 0)
     assert here.stdout == spark.stdout
     assert len(here.stdout) > 1000

@@ -2,8 +2,8 @@
 
 Every module beside this one saves a part of the start-up time, and each asks here whether it may.
 `KDISSECT_STARTUP=plain` turns all of them off, for whoever looks for a fault;
-`KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are named. Results are the same in every case.
-docs/startup.md says what each one saves.
+`KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are named, and `+in_process` turns on one that is
+off by default. Results are the same in every case. docs/startup.md says what each one saves.
 """
 
 import os
@@ -25,7 +25,7 @@ class Shortcut(StrEnum):
     DIRECT_JVM = "direct_jvm"
     """Spark's gateway is started without spark-submit, with JVM options for a short life."""
     IN_PROCESS = "in_process"
-    """Figures of small captures are made without Spark."""
+    """Figures of small captures are made without Spark. Off by default: the way of the data is Spark's."""
     LOCAL_SCAN = "local_scan"
     """This process scans captures while Spark starts."""
     PREFORK = "prefork"
@@ -36,26 +36,31 @@ class Shortcut(StrEnum):
     """The worker daemon loads the compiled kernels by dissecting a capture of a few packets."""
 
 
+DEFAULT = frozenset(Shortcut) - {Shortcut.IN_PROCESS}
+
+
 class StartupSwitchError(UserError):
     """KDISSECT_STARTUP names what does not exist; the message is one sentence."""
 
 
 def is_on(shortcut: Shortcut) -> bool:
     """Return whether a shortcut is used. Raise StartupSwitchError if the switch is wrong."""
-    return shortcut not in switched_off(os.environ.get(STARTUP_VARIABLE, ""))
+    return shortcut in used_shortcuts(os.environ.get(STARTUP_VARIABLE, ""))
 
 
-def switched_off(text: str) -> frozenset[Shortcut]:
-    """Return the shortcuts that a value of the switch turns off. Raise StartupSwitchError for any other text.
+def used_shortcuts(text: str) -> frozenset[Shortcut]:
+    """Return the shortcuts that are used with a value of the switch. Raise StartupSwitchError for other text.
 
-    >>> sorted(switched_off("-prefork,-warm_up"))
+    >>> sorted(used_shortcuts("+in_process") - DEFAULT)
+    [<Shortcut.IN_PROCESS: 'in_process'>]
+    >>> sorted(DEFAULT - used_shortcuts("-prefork,-warm_up"))
     [<Shortcut.PREFORK: 'prefork'>, <Shortcut.WARM_UP: 'warm_up'>]
     """
     if text == PLAIN:
-        return frozenset(Shortcut)
-    by_word = {f"-{shortcut}": shortcut for shortcut in Shortcut}
+        return frozenset()
+    by_word = {f"{'-' if shortcut in DEFAULT else '+'}{shortcut}": shortcut for shortcut in Shortcut}
     words = [word for word in text.split(",") if word]
     if unknown := [word for word in words if word not in by_word]:
         known = ", ".join(by_word)
         raise StartupSwitchError(f"{STARTUP_VARIABLE}: {unknown[0]!r} is neither {PLAIN} nor one of {known}")
-    return frozenset(by_word[word] for word in words)
+    return DEFAULT.symmetric_difference(by_word[word] for word in words)

@@ -4,15 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.spark.startup.switch import STARTUP_VARIABLE, Shortcut, StartupSwitchError, is_on, switched_off
+from kdissect.spark.startup.switch import (
+    DEFAULT,
+    STARTUP_VARIABLE,
+    Shortcut,
+    StartupSwitchError,
+    is_on,
+    used_shortcuts,
+)
 from tests.helpers.command import kdissect
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
 
-def test_nothing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_on_by_default_but_the_one_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STARTUP_VARIABLE, raising=False)
-    assert all(map(is_on, Shortcut))
+    assert [shortcut for shortcut in Shortcut if not is_on(shortcut)] == [Shortcut.IN_PROCESS]
 
 
 def test_plain_turns_all_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,14 +27,18 @@ def test_plain_turns_all_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(map(is_on, Shortcut))
 
 
-def test_named_shortcuts_are_off() -> None:
-    assert switched_off("-prefork,-local_scan") == {Shortcut.PREFORK, Shortcut.LOCAL_SCAN}
+def test_named_shortcuts_change() -> None:
+    off = {Shortcut.PREFORK, Shortcut.LOCAL_SCAN}
+    assert used_shortcuts("-prefork,-local_scan") == DEFAULT - off
+    assert used_shortcuts("+in_process,-prefork") == frozenset(Shortcut) - {Shortcut.PREFORK}
 
 
-@pytest.mark.parametrize("text", ["fast", "prefork", "-prefork,fast", "plain,-prefork"])
+@pytest.mark.parametrize(
+    "text", ["fast", "prefork", "-prefork,fast", "plain,-prefork", "+prefork", "-in_process"]
+)
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(StartupSwitchError, match="is neither plain nor one of -block_pandas"):
-        switched_off(text)
+        used_shortcuts(text)
 
 
 def test_the_command_refuses_them_in_one_sentence() -> None:
