@@ -87,8 +87,9 @@ def dump(arguments: argparse.Namespace) -> int:
     output, matches = _Output(), 0
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
-        lines_of = _lines_of(arguments, opened, pseudonyms)
-        for shown in _shown_exchanges(arguments, opened, interrupt):
+        payload = _payload_options(arguments)
+        lines_of = _lines_of(arguments, opened, pseudonyms, payload)
+        for shown in _shown_exchanges(arguments, opened, interrupt, payload):
             output.write(lines_of(shown))
             matches += shown.is_match
         output.flush()
@@ -127,13 +128,10 @@ class _Output:
 
 
 def _payload_options(arguments: argparse.Namespace) -> "PayloadOptions":
-    """Return how records are decoded and which are shown; the schemas are read once."""
+    """Return how records are decoded, which reads the schemas, and which are shown."""
     from kdissect.exchanges.describe_records import PayloadOptions
 
-    if not hasattr(arguments, "payload"):
-        arguments.payload = PayloadOptions(payload_decoder(arguments), arguments.where)
-    found: PayloadOptions = arguments.payload
-    return found
+    return PayloadOptions(payload_decoder(arguments), arguments.where)
 
 
 def _is_narrowed(arguments: argparse.Namespace) -> bool:
@@ -142,7 +140,7 @@ def _is_narrowed(arguments: argparse.Namespace) -> bool:
 
 
 def _shown_exchanges(
-    arguments: argparse.Namespace, opened: "DumpInput", interrupt: Interrupt
+    arguments: argparse.Namespace, opened: "DumpInput", interrupt: Interrupt, payload: "PayloadOptions"
 ) -> "Iterator[ShownExchange]":
     """Yield the exchanges to show until the limit is reached, or an interrupt ends the reading of files."""
     from kdissect.dump.context_window import ContextWindow
@@ -150,7 +148,7 @@ def _shown_exchanges(
     around = arguments.around or 0
     window = ContextWindow(arguments.before or around, arguments.after or around)
     left = arguments.limit
-    for decoded, matches in _read_exchanges(arguments, opened, window.is_wanted):
+    for decoded, matches in _read_exchanges(arguments, opened, payload, window.is_wanted):
         if interrupt.has_come and not opened.is_live:
             return
         is_match = matches and left != 0
@@ -164,7 +162,7 @@ def _shown_exchanges(
 
 
 def _read_exchanges(
-    arguments: argparse.Namespace, opened: "DumpInput", all_of_them: bool
+    arguments: argparse.Namespace, opened: "DumpInput", payload: "PayloadOptions", all_of_them: bool
 ) -> "Iterator[tuple[DecodedExchange, bool]]":
     """Yield exchanges, and whether each matches; those that do not are left out unless `all_of_them`."""
     from kdissect.exchanges.decoded import DecodedExchange
@@ -172,7 +170,7 @@ def _read_exchanges(
     from kdissect.exchanges.topic_records import any_record_matches
 
     reader, names = opened.reader, opened.facts.names
-    selection, payload = exchange_filter(arguments, opened.start_ns), _payload_options(arguments)
+    selection = exchange_filter(arguments, opened.start_ns)
     read = ExchangeFilter() if all_of_them else selection
     for exchange in reader.exchanges(read.header_mask, read.until_ns):
         decoded = DecodedExchange(exchange)
@@ -184,7 +182,10 @@ def _read_exchanges(
 
 
 def _lines_of(
-    arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
+    arguments: argparse.Namespace,
+    opened: "DumpInput",
+    pseudonyms: "Pseudonyms | None",
+    payload: "PayloadOptions",
 ) -> "Callable[[ShownExchange], Iterable[str]]":
     """Return the function that writes an exchange as the options want it."""
     from kdissect.dump.exchange_text import brief_line, full_lines
@@ -195,7 +196,6 @@ def _lines_of(
 
     reader, names_of = opened.reader, _topic_names(opened, pseudonyms)
     terminal = terminal_of(sys.stdout, color=arguments.color)
-    payload = _payload_options(arguments)
     has_context = bool(arguments.before or arguments.after or arguments.around)
 
     def lines(shown: "ShownExchange") -> Iterable[str]:
