@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from kdissect.errors import UsageError
 from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallLabels, CallSeries
+from kdissect.live.recent_lags import RecentLags
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import format_address
 
@@ -35,6 +36,7 @@ class WatchMetrics(Collector):
     def __init__(self) -> None:
         self._lock = threading.Lock()  # scrapes come in threads of their own
         self._calls = CallSeries()
+        self._lags = RecentLags()
         self._totals = {"files": 0, "batches": 0}
         self._report: BatchReport | None = None
 
@@ -42,6 +44,7 @@ class WatchMetrics(Collector):
         """Add a batch."""
         with self._lock:
             self._calls.add(report.finished, report.unfinished)
+            self._lags.add(report.finished, report.commit.names, report.commit.now_ns)
             self._totals["files"] += report.files
             self._totals["batches"] += 1
             self._report = report
@@ -49,7 +52,12 @@ class WatchMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return all metrics."""
         with self._lock:
-            return [*self._call_metrics(), *self._total_metrics(), *self._state_metrics()]
+            return [
+                *self._call_metrics(),
+                *self._lag_metrics(),
+                *self._total_metrics(),
+                *self._state_metrics(),
+            ]
 
     def _call_metrics(self) -> Iterator[Metric]:
         series = self._calls.series
@@ -66,6 +74,16 @@ class WatchMetrics(Collector):
         for labels, sums in series.items():
             latency.add_metric(labels, _cumulated(sums.by_bound), sums.latency_ns / NS_PER_S)
         yield latency
+
+    def _lag_metrics(self) -> Iterator[Metric]:
+        lag = GaugeMetricFamily(
+            f"{PREFIX}_consumer_lag_records",
+            "Records that were still to be read at the last fetches.",
+            labels=("client", "topic"),
+        )
+        for labels, records in self._lags.sums().items():
+            lag.add_metric(labels, records)
+        yield lag
 
     def _total_metrics(self) -> Iterator[Metric]:
         for name, total in self._totals.items():
