@@ -101,7 +101,7 @@ def select_finding_inputs(
         }
         own["code"] = partitions.ints("error_code")[parts]
         rows = exchange_rows[parts]
-        once = _first_of_each(rows, partitions.ints("error_code")[parts], exchanges.rows)
+        once = _first_of_each(partitions, parts, rows, exchanges.rows)
         errors = Selection("error", rows, keys, _answered(exchanges)[rows], once)
         tables.append(_counted(errors, exchanges, clients, own))
     return (
@@ -109,10 +109,17 @@ def select_finding_inputs(
     )
 
 
-def _first_of_each(rows: Ints, codes: Ints, exchanges: int) -> Ints:
-    """Return 1 for the first partition of each exchange and error code, and 0 for the others."""
+def _first_of_each(partitions: TableColumns, parts: Ints, rows: Ints, exchanges: int) -> Ints:
+    """Return 1 for one partition of each exchange and error code, the lowest of all, and 0 for the others.
+
+    It is the same one in whatever order the rows come. `rows` are the exchanges of the partitions `parts`.
+    """
+    names = (partitions.text(name).take(parts).ranks() for name in ("topic", "topic_id"))
+    order = np.lexsort((*names, partitions.ints("partition")[parts]))
+    codes = partitions.ints("error_code")[parts][order]
+    groups = group_rows(Codes(rows[order], exchanges), encode(pa.array(codes)))
     once = np.zeros(len(rows), np.int64)
-    once[group_rows(Codes(rows, exchanges), encode(pa.array(codes))).first] = 1
+    once[order[groups.first]] = 1
     return once
 
 
