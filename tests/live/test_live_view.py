@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from rich.console import Console
 
 from kdissect.live import live_view as module
 from kdissect.live.live_view import live_view
@@ -42,7 +43,7 @@ def test_keys_redraw_and_quit(
 ) -> None:
     terminal = Terminal()
     out = os.fdopen(os.dup(terminal.theirs), "w")
-    console = module.Console
+    console = Console
     monkeypatch.setattr(
         module, "Console", lambda: console(file=out, force_terminal=True, width=80, height=24)
     )
