@@ -26,8 +26,8 @@ SHARE = 0.01
 TURNS = 2
 HEAD = """# Slicing
 
-Made by `python -m tests.bench.slice --write`: one percent of the time of a capture of {size} ({packets:,}
-packets), minima of {turns} turns. "Times" is elapsed time beside `analyze`. `editcap` and `tshark` know no
+Made by `python -m tests.bench.slice --bytes {bytes} --write`: one percent of the time of a capture of
+{size} ({packets:,} packets), minima of {turns} turns. "Times" is elapsed time beside `analyze`. `editcap` and `tshark` know no
 exchanges: they copy the packets of that time.
 
 | command | elapsed | times | processor | memory |
@@ -78,7 +78,7 @@ def main() -> None:
         f"| {one.peak_mib} MiB |\n"
         for command, one in best.items()
     ]
-    page = HEAD.format(size=size, packets=packets, turns=TURNS) + "".join(rows)
+    page = HEAD.format(bytes=arguments.bytes, size=size, packets=packets, turns=TURNS) + "".join(rows)
     print(page)
     if arguments.write:
         PAGE.write_text(page)
