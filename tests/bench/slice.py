@@ -27,8 +27,8 @@ TURNS = 2
 HEAD = """# Slicing
 
 Made by `python -m tests.bench.slice --bytes {bytes} --write`: one percent of the time of a capture of
-{size} ({packets:,} packets), minima of {turns} turns. "Times" is elapsed time beside `analyze`. `editcap` and `tshark` know no
-exchanges: they copy the packets of that time.
+{size} ({packets:,} packets), minima of {turns} turns. "Times" is elapsed time beside `analyze`. `editcap` and
+`tshark` know no exchanges: they copy the packets of that time.
 
 | command | elapsed | times | processor | memory |
 | --- | --- | --- | --- | --- |
