@@ -42,7 +42,7 @@ GRAVE: dict[str, set[str]] = {
     "neglect.pcapng": {"records_too_large", "transactions_open"},
     "habits.pcapng": {"producer_fenced", "metadata_storm", "connection_churn", "empty_fetch_loop"},
     "limping.pcapng": {"slow_broker"},
-    "pause.pcapng": {"unanswered_timeout", "leader_moved"},
+    "pause.pcapng": {"unanswered_timeout"},
     "refusals.pcapng": {
         "tls_failed",
         "corrupt_records",
