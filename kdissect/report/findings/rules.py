@@ -194,7 +194,7 @@ RULES = (
     ),
     FindingRule(
         "credentials_readable",
-        WARNING,
+        NOTE,  # a choice of its operators, and no event: a healthy cluster may have made it
         security.readable_login,
         "The secret itself travels in plain text. This capture holds it, and so can anyone on the path.",
         "SASL_SSL instead of SASL_PLAINTEXT, or SCRAM; then change these secrets",

@@ -38,7 +38,7 @@ GRAVE: dict[str, set[str]] = {
     "tls.pcapng": set(),
     "rebalances.pcapng": set(),
     "old-broker.pcap": {"kafka_4_refuses", "old_message_format"},
-    "sasl.pcapng": {"authentication_failed", "credentials_readable", "unanswered_cut"},
+    "sasl.pcapng": {"authentication_failed", "unanswered_cut"},
     "neglect.pcapng": {"records_too_large", "transactions_open"},
     "habits.pcapng": {"producer_fenced", "metadata_storm", "connection_churn", "empty_fetch_loop"},
     "limping.pcapng": {"slow_broker"},
