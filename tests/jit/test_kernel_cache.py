@@ -22,7 +22,8 @@ print(compiled.run_uncompiled(sys.argv[1:]))
 @pytest.fixture
 def fresh(tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing was ever compiled."""
-    known = {name: value for name, value in command.environment().items() if name != kernel_cache.SWITCH}
+    inherited = {kernel_cache.SWITCH, "NUMBA_CACHE_DIR"}
+    known = {name: value for name, value in command.environment().items() if name not in inherited}
     return known | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 

@@ -23,7 +23,7 @@ from kdissect.protocol.schema.registry import APIS, request_header_version
 from kdissect.tables.anonymize import KINDS
 from tests.helpers.handmade_capture import write_capture
 from tests.slice.sliced_capture import CAPTURES, PLACE, make_slice, needs_tshark, tshark
-from tests.slice.test_every_capture import tables
+from tests.slice.test_every_capture import of, tables
 
 MARK = "zqleak"
 SAMPLED = ("sampled_bytes", "sampled_lz4_bytes")  # what LZ4 makes of records, which are zeros now
@@ -142,15 +142,12 @@ def secrets_of(path: Path) -> set[bytes]:
 def test_rows_and_latencies_of_recorded_captures(name: str, tmp_path: Path) -> None:
     source = CAPTURES / f"{name}.pcapng"
     path = make_slice(tmp_path, source, "--anonymize")
-    before = tables(source, tmp_path / "before")
-    numbers = {json.loads(row)["connection"] for row in before["exchanges"]}
-    before = {
-        table: [row for row in texts if json.loads(row)["connection"] in numbers]
-        for table, texts in before.items()
-    }
+    recorded = tables(source, tmp_path / "before")
+    before = of((connection for connection, _ in recorded["exchanges"]), recorded)
     # Connections that were TLS are plaintext now, so what TCP and TLS say of them differs by design.
     changed = {one["connection"] for one in map(json.loads, before["connections"]) if one["tls_version"]}
-    written = tables(path, tmp_path / "after")
+    rewritten = tables(path, tmp_path / "after")
+    written = of((connection for connection, _ in rewritten["connections"]), rewritten)
     for found in (before, written):
         found["connections"] = [
             row for row in found["connections"] if json.loads(row)["connection"] not in changed
