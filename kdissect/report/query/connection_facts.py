@@ -23,15 +23,26 @@ class ConnectionFacts:
     def __init__(self, connections: pa.Table) -> None:
         self.columns = TableColumns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
-        to_server, to_client = (self.columns.ints(f"bytes_to_{end}") for end in ("server", "client"))
-        # A round trip to the server shows that its direction was captured: it shook hands and sent no data.
-        self.one_way: Mask = (
-            ((to_server == 0) | (to_client == 0))
-            & ~self.columns.present("server_rtt_ns")
-            & (to_server + to_client > 0)
+        has_data = self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
+        self.one_way: Mask = has_data & (
+            self._is_silent("client", "server") | self._is_silent("server", "client")
         )
         self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
+
+    def _is_silent(self, sender: str, receiver: str) -> Mask:
+        """Return which connections have no packet that shows that the sender's direction was captured.
+
+        Data shows it, and a handshake, an acknowledgment, or the first FIN or RST: a server that closes a
+        connection may have sent no data since the capture began.
+        """
+        silent: Mask = (
+            (self.columns.ints(f"bytes_to_{receiver}") == 0)
+            & ~self.columns.present("server_rtt_ns")
+            & (self.columns.ints(f"{sender}_acks") == 0)
+            & ~self.columns.equals("closed_by", sender)
+        )
+        return silent
 
     def rows(self, connection: TableColumns) -> Ints:
         """Return the row in these facts of each row's `connection`, -1 where there is none."""

@@ -8,6 +8,7 @@ from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.query.connection_facts import client_name, read_connection_facts
 from tests.helpers import paper_capture
+from tests.helpers.report_rows import connection, tables
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,22 @@ def test_lost_bytes_make_a_connection_doubtful(facts):
     assert flags.lossy.tolist() == [False, True, False]
     assert flags.closed.tolist() == [True, False, False]
     assert facts.complete(facts.rows(numbers(1, 2, 9))).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_one_way"),
+    [
+        ({}, True),
+        ({"server_acks": 1}, False),
+        ({"closed_by": "server"}, False),
+        ({"closed_by": "client"}, True),
+    ],
+)
+def test_a_direction_is_captured_if_any_packet_of_it_is(shown, is_one_way):
+    silent = connection(1, opened="midstream", bytes_to_server=351, bytes_to_client=0, server_rtt_ns=None)
+    rows = [silent | {"server_acks": 0, "closed": "open", "closed_by": None} | shown]
+    facts = read_connection_facts(summarise(tables([], [], rows)))
+    assert facts.one_way.tolist() == [is_one_way]
 
 
 def test_without_connections_nothing_is_known():
