@@ -133,8 +133,10 @@ class ClientFacts:
     @cached_property
     def _activity(self) -> dict[str, list[int]]:
         times: dict[str, list[int]] = defaultdict(list)
-        for row in self._context.partial.table(PACE).to_pylist():
-            times[client_text(row["client_id"], row["client_host"])] += [row["first_ns"], row["last_ns"]]
+        table = self._context.partial.table(PACE)
+        columns = [table[name].to_pylist() for name in ("client_id", "client_host", "first_ns", "last_ns")]
+        for client_id, host, first_ns, last_ns in zip(*columns, strict=True):
+            times[client_text(client_id, host)] += [first_ns, last_ns]
         return {client: sorted(found) for client, found in times.items()}
 
     @cached_property
