@@ -8,6 +8,7 @@ exceptions. With `KDISSECT_JIT=0` in the environment the same source runs uncomp
 import os
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,18 +17,24 @@ from kdissect.jit import kernel_cache
 from kdissect.jit.kernel_cache import forget_damaged_files, ignore_location
 
 
-def _compiler(**options: Any) -> Callable[[Any], Any]:
-    if os.environ.get(kernel_cache.SWITCH) == "0":
-        # Kernels that hash let products wrap around, of which NumPy warns and compiled code does not.
-        warnings.filterwarnings("ignore", "overflow encountered in scalar", RuntimeWarning, r"kdissect\.")
-        return lambda function: function
+@cache
+def _numba() -> Any:
+    """Return Numba, with the cache of kernels."""
     check_private(Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.kernel_home()))))
     import numba
     from numba.core import caching
 
     forget_damaged_files(caching)
     ignore_location(caching)
-    compiler: Callable[[Any], Any] = numba.njit(nogil=True, error_model="numpy", **options)
+    return numba
+
+
+def _compiler(**options: Any) -> Callable[[Any], Any]:
+    if os.environ.get(kernel_cache.SWITCH) == "0":
+        # Kernels that hash let products wrap around, of which NumPy warns and compiled code does not.
+        warnings.filterwarnings("ignore", "overflow encountered in scalar", RuntimeWarning, r"kdissect\.")
+        return lambda function: function
+    compiler: Callable[[Any], Any] = _numba().njit(nogil=True, error_model="numpy", **options)
     return compiler
 
 

@@ -182,8 +182,6 @@ def forget_damaged_files(caching: Any) -> None:
     """
     files = caching.IndexDataCacheFile
     load = files.load
-    if getattr(load, "mends", False):
-        return
 
     def load_or_forget(self: Any, key: Any) -> Any:
         try:
@@ -193,7 +191,6 @@ def forget_damaged_files(caching: Any) -> None:
                 Path(self._index_path).unlink()
             return None
 
-    load_or_forget.mends = True  # type: ignore[attr-defined]
     files.load = load_or_forget
 
 
