@@ -96,7 +96,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_port(parser: argparse.ArgumentParser) -> None:
+def add_port(parser: argparse._ActionsContainer) -> None:
     """Add the option that limits the work to some TCP ports."""
     parser.add_argument(
         "--port",
@@ -149,14 +149,7 @@ def add_exchange_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentG
         metavar="TIME",
         help="only exchanges with a higher latency, such as 50ms",
     )
-    filters.add_argument(
-        "--port",
-        type=port_argument,
-        action="append",
-        default=[],
-        metavar="N",
-        help="read only this TCP port; repeatable",
-    )
+    add_port(filters)
     return filters
 
 

@@ -66,6 +66,11 @@ class InProcessRows:
         """Return all rows."""
         return self._rows
 
-    def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
+    def frame(
+        self,
+        session: "SparkSession",  # noqa: ARG002 - as that of Spark
+        step: ArrowStep,  # noqa: ARG002
+        schema: pa.Schema,  # noqa: ARG002
+    ) -> "DataFrame":
         """Raise TypeError: DataFrames need Spark."""
-        raise TypeError(f"a run without Spark makes no DataFrame ({session}, {step}, {schema.names})")
+        raise TypeError("a run without Spark makes no DataFrame")

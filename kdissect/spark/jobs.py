@@ -160,11 +160,7 @@ def tables(
     them. `finish` is applied to each batch last.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
-    step = _watched(
-        work,
-        backend_of(session),
-        partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
-    )
+    step = _tables_step(work, backend_of(session), wanted)
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
     names = _topic_names(rows)
     return {
@@ -195,11 +191,7 @@ def write_tables(
     pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
     schemas = {table: ROW_TABLES[table] for table in wanted}
     at_once = {table: schema for table, schema in schemas.items() if table not in WITH_TOPIC_IDS}
-    step = _watched(
-        work,
-        backend_of(spark),
-        partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment),
-    )
+    step = _tables_step(work, backend_of(spark), wanted)
     write = partial(_write_tables, step=step, folder=str(folder), schemas=at_once)
     rows = pieces.through_numbered(write).kept()
     names = _topic_names(rows)
@@ -209,6 +201,11 @@ def write_tables(
             partial(_write_named, names=names, folder=str(folder), schemas=later)
         ).collected()
     complete_parts(folder, schemas)
+
+
+def _tables_step(work: AnalysisWork, backend: Backend, wanted: Sequence[str]) -> Callable[..., Any]:
+    step = partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
+    return _watched(work, backend, step)
 
 
 def _topic_names(rows: Rows) -> dict[str, str]:
@@ -271,6 +268,10 @@ def _watched(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> 
         step = partial(
             _count_and_step, step=step, meters=work.meters, splits=work.splits, partitions=partitions
         )
+    return _until_stop(work, step)
+
+
+def _until_stop(work: AnalysisWork, step: Callable[..., Any]) -> Callable[..., Any]:
     return partial(_step_until_stop, step=step, stop=work.stop) if work.stop else step
 
 
@@ -338,9 +339,7 @@ def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, Analysis
     if not work.treatment.filter.needs_names:
         return pieces, work
     pieces = pieces.kept()
-    step: Callable[..., Any] = partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys)
-    if work.stop:
-        step = partial(_step_until_stop, step=step, stop=work.stop)
+    step = _until_stop(work, partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys))
     found = pieces.through(partial(_named_blobs, step=step)).collected()
     if work.stop:
         work.stop.settle()

@@ -163,20 +163,20 @@ def _read(batch: ExchangeBatch, rows: Int64s, request: FieldReader, response: Fi
     exchanges = batch.exchanges
     key = exchanges["api_key"][rows].astype(np.int16)
     version = exchanges["api_version"][rows].astype(np.int16)
-    sides = []
-    for side, reader in (("request", request), ("response", response)):
-        frames = exchanges[side]
+    fields = []
+    for message, reader in (("request", request), ("response", response)):
+        frames = exchanges[message]
         spans = np.stack([frames[name][rows] for name in ("start", "stop", "frame_stop")], axis=1)
-        there = spans[:, 0] > 0 if side == "response" else np.ones(len(rows), np.bool_)
-        sides.append(reader.read(batch.arena, spans.astype(np.int64), key, version, there))
-    return _Messages(key, *sides)
+        present = spans[:, 0] > 0 if message == "response" else np.ones(len(rows), np.bool_)
+        fields.append(reader.read(batch.arena, spans.astype(np.int64), key, version, present))
+    return _Messages(key, *fields)
 
 
 def _is_usual(messages: _Messages, batch: ExchangeBatch, rows: Int64s) -> Bools:
     """Return which exchanges have no fault, no limit to meet, and one event at most."""
     exchanges = batch.exchanges[rows]
     size = np.maximum(
-        *(exchanges[side]["stop"] - exchanges[side]["start"] for side in ("request", "response"))
+        *(exchanges[message]["stop"] - exchanges[message]["start"] for message in ("request", "response"))
     )
     several = messages.of("add_partitions") & (exchanges["api_version"] >= NAMES_OF_TRANSACTIONS)
     if "elements" in messages.request.columns:
@@ -195,7 +195,7 @@ def _group_columns(messages: _Messages, arena: NDArray[np.uint8]) -> Columns:
     leaves = epoch & ~failed & before.present & (before.values < JOINING)
     is_after = join | (epoch & ~failed & ~leaves)
     has_generation = np.where(is_after, after.present, before.present) & ~leave
-    answered = _replaced(request.spans("member"), response.spans("member"), join | epoch)
+    member = _replaced(request.spans("member"), response.spans("member"), join | epoch)
     of_assignor, of_response = request.spans("assignor"), response.spans("protocol")
     named = sync | (join & (of_response.length > 0))
     protocol = _only(_replaced(of_assignor, of_response, named, False), named | epoch)
@@ -206,7 +206,7 @@ def _group_columns(messages: _Messages, arena: NDArray[np.uint8]) -> Columns:
     return {
         "event": _events(messages.key, {"join": joins, "leave": leaves, "error": failed}),
         "group_id": _text(arena, request.spans("group")),
-        "member_id": _text(arena, answered),
+        "member_id": _text(arena, member),
         "instance_id": _text(arena, request.spans("instance")),
         "generation": int_column(np.where(is_after, after.values, before.values), has_generation, int32),
         "leader": pa.array(leader, pa.bool_(), mask=~has_leader),

@@ -25,7 +25,7 @@ class Shortcut(StrEnum):
     DIRECT_JVM = "direct_jvm"
     """Spark's gateway is started without spark-submit, with JVM options for a short life."""
     IN_PROCESS = "in_process"
-    """Figures of small captures are made without Spark. Off by default: the way of the data is Spark's."""
+    """Figures of small captures are made without Spark. Off by default, since Spark is the one engine."""
     LOCAL_SCAN = "local_scan"
     """This process scans captures while Spark starts."""
     PREFORK = "prefork"
