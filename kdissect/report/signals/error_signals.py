@@ -84,6 +84,8 @@ ERROR_KINDS = (
 LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 NAMED = 3
 REPLICA = "broker-"
+FIRST_REQUESTS = frozenset({ApiKey.JOIN_GROUP, ApiKey.INIT_PRODUCER_ID})
+"""What a client sends to a coordinator first. One that is still loading or not chosen yet refuses it, too."""
 
 
 def error_signals(context: SignalContext) -> Iterator[Signal]:
@@ -181,7 +183,13 @@ def _left(context: SignalContext, kind: str, errors: Sequence[Observation]) -> I
         by_server.setdefault(context.servers.name(place.server_host, place.server_port), []).append(error)
     for server, rows in sorted(by_server.items()):
         for spell in spells(rows, SPELL_NS):
-            yield _move(kind, server, spell)
+            if not _is_first_contact(spell):
+                yield _move(kind, server, spell)
+
+
+def _is_first_contact(spell: Sequence[Observation]) -> bool:
+    """Return whether few requests were refused, and all of them before the server served the group at all."""
+    return count_requests(spell) < REPEATED and all(row.api_key in FIRST_REQUESTS for row in spell)
 
 
 def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:

@@ -27,13 +27,24 @@ def member(story: Story, name: str, at_ms: float = 0.0, host: int = 2) -> Line:
     return story.connect(f"10.1.0.{host}", client_id=name, at_ms=at_ms)
 
 
-def asks_for_an_id(line: Line, at_ms: float, given: str) -> None:
+def asks_for_an_id(
+    line: Line, at_ms: float, given: str, error: ErrorCode = ErrorCode.MEMBER_ID_REQUIRED
+) -> None:
     """Join without a member id, which the coordinator gives first (KIP-394)."""
     request = {"group_id": "readers", "session_timeout_ms": 6000, "rebalance_timeout_ms": 6000}
     request |= {"member_id": "", "protocol_type": "consumer", "protocols": []}
-    response = {"error_code": ErrorCode.MEMBER_ID_REQUIRED, "generation_id": -1, "members": []}
+    response = {"error_code": error, "generation_id": -1, "members": []}
     response |= {"protocol_name": "", "leader": "", "member_id": given}
     line.call(at_ms, 1, ApiKey.JOIN_GROUP, 5, request, response)
+
+
+def coordinator_is_still_loading(story: Story) -> None:
+    """The first join of a new group is refused, since its coordinator has only just been chosen."""
+    line = member(story, "app", 9_990)
+    asks_for_an_id(line, 10_000, "", ErrorCode.NOT_COORDINATOR)
+    asks_for_an_id(line, 12_000, "app-1")
+    join(line, 12_010, "app-1", 1)
+    heartbeats(line, 12_500, 29_000, "app-1", 1)
 
 
 def replicas_start_together(story: Story) -> None:
@@ -233,6 +244,7 @@ def readers_of_one_name(story: Story) -> None:
 
 STORIES = (
     readers_of_one_name,
+    coordinator_is_still_loading,
     replicas_start_together,
     static_members_restart,
     cooperative_rolling_deployment,
