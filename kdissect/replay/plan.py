@@ -19,6 +19,7 @@ from kdissect.replay.disposition import (
     check,
     sums,
 )
+from kdissect.replay.engine.components import Component, components_of
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
 from kdissect.replay.engine.sharding import shard_requests
@@ -71,6 +72,7 @@ CHOSEN_GROUPS: Mapping[Groups, str] = {
 }
 """What is said of groups that were chosen by what the capture needs."""
 
+MOST_TIES = 3  # of the largest component that are listed
 MOST_IDS = 5  # of topic ids without a name that are listed
 
 
@@ -304,6 +306,7 @@ def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
             "bytes": 0,
             "connections": 0,
             "processes": [],
+            "components": {"count": 0, "largest": None},
         }
     times, removed = without_long_gaps([item.request.first_ns for item in sent], settings.max_gap_ns)
     table = Schedule(settings.pace, settings.speed, times[0], 0, int(settings.ramp_s * 1e9))
@@ -323,6 +326,25 @@ def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
         "processes": [
             sum(item.refusal is None for item in share) for share in shard_requests(replay.loaded, settings)
         ],
+        "components": _components(components_of(replay.loaded)),
+    }
+
+
+def _components(components: list[Component]) -> dict[str, Any]:
+    """Return how much of the load must stay on one process, and what ties it together."""
+    largest = components[0]
+    return {
+        "count": len(components),
+        "largest": {
+            "share": largest.weight / sum(component.weight for component in components),
+            "requests": largest.requests,
+            "bytes": largest.size,
+            "connections": len(largest.connections),
+            "ties": [
+                {"kind": each.tie.kind, "name": each.tie.name, "connections": each.connections}
+                for each in largest.ties[:MOST_TIES]
+            ],
+        },
     }
 
 

@@ -23,7 +23,7 @@ from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, conne
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, result_of
-from kdissect.replay.engine.run_limits import RunLimits
+from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.engine.timer_queue import TimerQueue
 from kdissect.replay.handlers import handle
@@ -177,6 +177,11 @@ class Player:
             peak_in_flight=self._limits.peak_in_flight,
             peak_connections=self._limits.peak_connections,
         )
+
+    @property
+    def recent(self) -> RecentEnds:
+        """How the requests of the last ten seconds ended."""
+        return self._limits.recent(self.pool.now_ns)
 
     # Time
 

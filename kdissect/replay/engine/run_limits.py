@@ -32,6 +32,24 @@ class Wait(NamedTuple):
 IN_FLIGHT_WAIT, CONNECTION_WAIT = Wait(IN_FLIGHT_CAP), Wait(CONNECTION_CAP)
 
 
+class RecentEnds(NamedTuple):
+    """How the requests of the last ten seconds ended."""
+
+    requests: int
+    errors: int  # that the capture did not have
+    throttled: int
+
+    def reason_to_stop(self, settings: Breaker) -> str:
+        """Return why a run must end after this, "" if it may go on."""
+        if self.requests < settings.least_answers:
+            return ""
+        if self.errors > settings.error_share * self.requests:
+            return f"{self.errors} of the last {self.requests} requests failed that did not in the capture"
+        if self.throttled > settings.throttled_share * self.requests:
+            return f"the target throttled {self.throttled} of the last {self.requests} requests"
+        return ""
+
+
 class RunLimits:
     """The limits of one process, and how near to them its pass is."""
 
@@ -95,6 +113,10 @@ class RunLimits:
         """
         self._breaker.note(now_ns, error, throttled, requests)
 
+    def recent(self, now_ns: int) -> "RecentEnds":
+        """Return how the requests of the last ten seconds ended."""
+        return self._breaker.recent(now_ns)
+
     def stop_others(self, reason: str) -> None:
         """Have the other processes of the run stop too."""
         if self._stop_signal is not None:
@@ -156,19 +178,19 @@ class _CircuitBreaker:
             step.throttled += requests
             recent.throttled += requests
 
-    def verdict(self, now_ns: int, behind_ns: int, refused_in_a_row: int) -> str:
-        """Return why the pass must end, "" if it may go on."""
-        settings, steps, recent = self._settings, self._steps, self._sum
+    def recent(self, now_ns: int) -> RecentEnds:
+        """Return how the requests of the last ten seconds ended."""
+        steps, recent = self._steps, self._sum
         while steps and steps[0].begin_ns < now_ns - WINDOW_NS:
             recent.subtract(steps.popleft())
+        return RecentEnds(recent.requests, recent.errors, recent.throttled)
+
+    def verdict(self, now_ns: int, behind_ns: int, refused_in_a_row: int) -> str:
+        """Return why the pass must end, "" if it may go on."""
+        settings = self._settings
         if refused_in_a_row >= settings.refusals:
             return f"{settings.refusals} connections in a row were refused"
-        if recent.requests >= settings.least_answers:
-            if recent.errors > settings.error_share * recent.requests:
-                failed = f"{recent.errors} of the last {recent.requests} requests failed"
-                return f"{failed} that did not in the capture"
-            if recent.throttled > settings.throttled_share * recent.requests:
-                return f"the target throttled {recent.throttled} of the last {recent.requests} requests"
-        if behind_ns > settings.lag_s * 1e9:
-            return f"the replayer is {behind_ns / 1e9:.0f} s behind its own schedule"
-        return ""
+        reason = self.recent(now_ns).reason_to_stop(settings)
+        if not reason and behind_ns > settings.lag_s * 1e9:
+            reason = f"the replayer is {behind_ns / 1e9:.0f} s behind its own schedule"
+        return reason

@@ -6,7 +6,8 @@ out.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.protocol.records.batches import read_header, whole_batches
@@ -29,16 +30,26 @@ WITH_OFFSETS = frozenset(
 """Offsets in them are translated, by what the run wrote and where their client was."""
 
 
+class Tie(NamedTuple):
+    """What several connections share, such as a group."""
+
+    kind: str
+    name: str
+
+
 class ConnectionGroups:
     """Sets of connections, united while a capture is loaded."""
 
     def __init__(self) -> None:
         self._parents: dict[Hashable, Hashable] = {}
+        self._users: dict[tuple[str, str | int], set[int]] = defaultdict(set)
         self._writers: dict[str, set[int]] = defaultdict(set)
         self._readers: dict[str, set[int]] = defaultdict(set)
 
     def unite(self, one: Hashable, other: Hashable) -> None:
         """Put two connections, or a connection and what it uses, into one group."""
+        if isinstance(one, int) and isinstance(other, tuple):
+            self._users[other].add(one)
         first, second = self._root(one), self._root(other)
         if first != second:
             self._parents[second] = first
@@ -75,6 +86,14 @@ class ConnectionGroups:
         """Note topics that a connection reads."""
         for topic in topics:
             self._readers[topic].add(connection)
+
+    def ties(self) -> Iterator[tuple[Tie, set[int]]]:
+        """Yield what several connections share, with these connections."""
+        for (kind, name), users in self._users.items():
+            if len(users) > 1:
+                yield Tie(kind, str(name)), users
+        for topic in self._readers.keys() & self._writers.keys():
+            yield Tie("topic", topic), self._readers[topic] | self._writers[topic]
 
     def groups(self, connections: Iterable[int]) -> list[list[int]]:
         """Return the connections that belong together, in the order in which they come up."""

@@ -32,9 +32,10 @@ from kdissect.replay.results.run_tables import (
 )
 from kdissect.report.render.table import TableCell, table_lines
 from kdissect.report.render.terminal import Terminal
-from kdissect.text import escape, format_duration, format_size
+from kdissect.text import escape, format_duration, format_share, format_size
 
 PAPER = Terminal(width=1 << 16)
+MOSTLY = 0.5  # the share of the load above which what ties it together is named
 PLAN_COUNTS = ("captured", "sent", "converted", "retries", "skipped")
 
 
@@ -76,6 +77,19 @@ def _plan_subject(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"  instead of {_(', '.join(capture['cluster_ids']) or 'a cluster of unknown id')}"
 
 
+def _largest_component(components: Mapping[str, Any]) -> Iterator[str]:
+    """Return what keeps most of the load on one process, if something does."""
+    largest = components["largest"]
+    if largest is None or largest["share"] <= MOSTLY or not largest["ties"]:
+        return
+    ties = (f"{each['kind']} {_(each['name'])} ({each['connections']:,})" for each in largest["ties"])
+    yield (
+        f"  {format_share(largest['share'])} of the load stays on one process: its "
+        f"{largest['connections']:,} connections share {', '.join(ties)}. Any number of processes sends "
+        f"at most {1 / largest['share']:.1f} times as fast as one"
+    )
+
+
 def _plan_load(plan: Mapping[str, Any]) -> Iterator[str]:
     accounting, load, settings = plan["accounting"], plan["load"], plan["settings"]
     yield (
@@ -93,6 +107,7 @@ def _plan_load(plan: Mapping[str, Any]) -> Iterator[str]:
             f"  by {len(load['processes'])} processes, the busiest with {max(load['processes']):,} requests: "
             "connections that share a producer, a group or a topic's offsets stay together"
         )
+    yield from _largest_component(load["components"])
     yield (
         f"  {plan['records']:,} records in {format_size(plan['record_bytes'])} of batches; "
         f"{plan['retries']:,} requests repeat an earlier one"

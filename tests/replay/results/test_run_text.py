@@ -8,6 +8,13 @@ from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from tests.helpers.run_pairs import error, pair, run
 
+LARGEST: dict[str, Any] = {
+    "share": 0.6,
+    "requests": 600,
+    "bytes": 2048,
+    "connections": 2,
+    "ties": [{"kind": "group", "name": "g", "connections": 2}],
+}
 PLAN: dict[str, Any] = {
     "capture": {
         "files": ["a.pcap"],
@@ -33,6 +40,7 @@ PLAN: dict[str, Any] = {
         "bytes": 4096,
         "connections": 3,
         "processes": [600, 400],
+        "components": {"count": 2, "largest": LARGEST},
     },
     "records": 5000,
     "record_bytes": 1 << 20,
@@ -67,3 +75,11 @@ def test_a_comparison_begins_with_its_verdict() -> None:
     table = lines.index("Errors, captured against replayed")
     assert lines[table + 1].split()[:2] == ["requests", "API"]
     assert lines[table + 4].startswith("  of the cluster: ")
+
+
+def test_a_plan_names_what_keeps_most_of_the_load_together() -> None:
+    (line,) = [line for line in plan_text(PLAN) if "stays on one process" in line]
+    assert "60.0% of the load" in line
+    assert "2 connections share group g (2). Any number of processes sends at most 1.7 times as fast" in line
+    load = PLAN["load"] | {"components": {"count": 2, "largest": LARGEST | {"share": 0.5}}}
+    assert not [line for line in plan_text(PLAN | {"load": load}) if "stays on one process" in line]
