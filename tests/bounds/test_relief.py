@@ -110,6 +110,7 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.slow
 def test_together_they_hold_no_more_than_they_may(kind: Callable[[int, int], Iterator[Said]]) -> None:
     exchanges, conversations, peak = found(kind, 101)
     overheld = array_of(conversations.state.connections)["overheld"][: CROWD + 1]

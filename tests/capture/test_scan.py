@@ -271,6 +271,7 @@ def test_tshark_sees_the_same_segments(tmp_path: Path, name: str) -> None:
     assert {one[1]: [one[0], one[5], one[3] + one[4]] for one in seen} == witnessed
 
 
+@pytest.mark.slow
 def test_mutated_captures_never_raise(tmp_path: Path) -> None:
     chance = random.Random(5)
     for number in range(150):

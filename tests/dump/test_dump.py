@@ -78,6 +78,7 @@ def test_everything_is_there_once_and_in_order(steady: list[dict[str, Any]]) -> 
     assert len({(said["connection"], said["ordinal"]) for said in steady}) == len(steady)
 
 
+@pytest.mark.slow
 def test_nothing_is_wrong_with_what_real_clients_and_brokers_say(dump: Dump) -> None:
     for name in ("steady.pcapng", "cluster-life.pcapng"):
         said = [json.loads(line) for line in dump("--format", "jsonl", "--records", str(CAPTURES / name))]
@@ -87,6 +88,7 @@ def test_nothing_is_wrong_with_what_real_clients_and_brokers_say(dump: Dump) -> 
         assert not [each for each in _everything(said) if "_fault" in each or each.get("_crc")]
 
 
+@pytest.mark.slow
 def test_what_the_objects_say_encodes_to_the_captured_bytes(steady: list[dict[str, Any]]) -> None:
     splits = index_captures(open_inputs([STEADY], "").files).splits
     reader = ExchangeReader(splits, (), prescan_capture(splits))
@@ -204,6 +206,7 @@ def test_topic_ids_have_names_although_the_first_answer_that_tells_them_comes_la
     assert all("_topic_id" in each for each in ids)
 
 
+@pytest.mark.slow
 def test_old_message_sets_are_read_without_fault(old_broker: list[dict[str, Any]]) -> None:
     batches = [each for each in _everything(old_broker) if "message_size" in each]
     assert {batch["magic"] for batch in batches} == {0, 1}

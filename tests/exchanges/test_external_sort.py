@@ -12,6 +12,7 @@ def key(number: int) -> tuple[int, int, int, int, int]:
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 5_000, 1 << 20])
+@pytest.mark.slow
 def test_what_comes_almost_in_order_leaves_in_order(memory_bytes: int) -> None:
     rng = Random(5)
     order = ExternalSort(memory_bytes)

@@ -43,6 +43,7 @@ SLOW = {"capture", "reader", "tcp"}  # targets that dissect captures or whole st
         for name in sorted(TARGETS.keys() - STARTS_PROGRAMS)
     ],
 )
+@pytest.mark.slow
 def test_a_little(name: str) -> None:
     rng = Random(name)
     cases = SEEDS[name]() if name in SEEDS else list(seeds.invented(rng))
@@ -85,6 +86,7 @@ def test_progress_tells_the_case_in_which_a_process_died(tmp_path: Path) -> None
     assert read_progress(tmp_path / "none").executions == 0
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_leaves_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module `dies` stands for a harness that a compiled kernel has ended."""
     (tmp_path / "dies.py").write_text(

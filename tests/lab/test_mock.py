@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 from tests.lab.mock import MockCluster
 
 
+@pytest.mark.slow
 def test_mock_brokers_serve_a_producer_and_a_consumer() -> None:
     with MockCluster(brokers=2) as cluster:
         assert len(cluster.ports) == 2

@@ -62,6 +62,7 @@ def test_a_full_ring_skips_packets_that_cannot_wait(tmp_path: Path) -> None:
     ring.close()
 
 
+@pytest.mark.slow
 def test_a_full_ring_lets_a_pipe_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_ring, "FILE_SECONDS", 0.0)
     reader, writer = os.pipe()

@@ -18,6 +18,7 @@ def pcapng() -> Path:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_pieces_of_any_size_give_complete_records(seed: int) -> None:
     chance = random.Random(seed)
     data = PCAP.read_bytes()

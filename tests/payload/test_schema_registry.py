@@ -61,7 +61,7 @@ class Registry(BaseHTTPRequestHandler):
 def url() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     Registry.asked = []
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

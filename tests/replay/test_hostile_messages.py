@@ -99,6 +99,7 @@ class RandomTarget(PaperTarget):
 
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("groups", list(Groups))
+@pytest.mark.slow
 def test_random_captures_and_random_targets(seed: int, groups: Groups) -> None:
     rng = Random(f"{seed} {groups}")
     script = Script(names={bytes(16): "orders", b"\1" * 16: "payments"})

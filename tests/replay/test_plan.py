@@ -36,6 +36,7 @@ def plans() -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_captured_request_is_sent_or_skipped(plans: dict[str, dict[str, Any]]) -> None:
     for plan in plans.values():
         accounting = plan["accounting"]

@@ -191,6 +191,7 @@ def test_a_tls_connection_without_keys_is_left_out(tmp_path: Path, capfd: pytest
     assert not (tmp_path / "none.pcapng").exists()
 
 
+@pytest.mark.slow
 def test_one_key_leads_to_the_same_bytes(tmp_path: Path) -> None:
     source = CAPTURES / "expired.pcapng"
     key = tmp_path / "key"
@@ -202,6 +203,7 @@ def test_one_key_leads_to_the_same_bytes(tmp_path: Path) -> None:
     assert make_slice(tmp_path, source, "--anonymize", name="three.pcapng").read_bytes() != one
 
 
+@pytest.mark.slow
 def test_tunnels_and_their_checksums(tmp_path: Path) -> None:
     source = write_capture(tmp_path / "every.pcap", list(every_message())[:60])
     tunnelled = tmp_path / "tunnelled.pcap"

@@ -1,5 +1,6 @@
 """Checksums and options of rewritten packets, as scapy computes and reads them."""
 
+import pytest
 from scapy.compat import raw
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
@@ -30,6 +31,7 @@ def rewritten(packet: Packet, sequence: int = 1000) -> bytes:
     return out
 
 
+@pytest.mark.slow
 def test_checksums_are_those_of_scapy() -> None:
     for network in (IP(src="10.9.8.7", dst="10.9.8.6", options=b"\x44\x04\x05\x00"),
                     IPv6(src="2001:db8::1", dst="2001:db8::2")):  # fmt: skip

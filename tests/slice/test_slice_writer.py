@@ -45,6 +45,7 @@ def capture(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.slow
 def test_rows_are_those_of_the_capture(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = make_slice(tmp_path, capture(name), *CHOICES[name])
     chosen = rows(capfd, capture(name), *CHOICES[name])

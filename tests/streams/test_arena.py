@@ -1,12 +1,14 @@
 """Bytes that are still needed move to the next arena, and nothing else does."""
 
 import numpy as np
+import pytest
 
 from kdissect.streams.arena import FIRST_OFFSET, renew_arena
 from kdissect.streams.flow_state import GAP, SCRATCH
 from tests.helpers.state_kernels import consume, look, put_chunk, state_of
 
 
+@pytest.mark.slow
 def test_what_is_not_consumed_moves_to_the_front() -> None:
     state = state_of(connections=2, arena=b"." + bytes(range(65, 91)))
     put_chunk(state, 0, 0, 1, 5, 1)

@@ -246,6 +246,7 @@ def only_known(failures: list[str], seeds: range) -> None:
     assert not known - failed, f"these are mended, take them off {SHORTFALLS.name}: {sorted(known - failed)}"
 
 
+@pytest.mark.slow
 def test_random_combinations_with_what_came_later(tmp_path: Path) -> None:
     """A second family of seeds, so that those of the first one mean what they always did."""
     wrecks = [[spoil(talk_of(seed), seed, later=True)] for seed in range(LATER_SEED, LATER_SEED + AT_ONCE)]

@@ -218,6 +218,7 @@ def test_wrong_bytes_are_faults(wire: Wire) -> None:
     assert found["connections"][0]["faults"] == 3
 
 
+@pytest.mark.slow
 def test_newer_requests_come_first(wire: Wire, tmp_path: Path) -> None:
     """Every key and version that could be read as 0.7 too, with likely correlation ids, is read right."""
     number = 0
@@ -237,6 +238,7 @@ def test_newer_requests_come_first(wire: Wire, tmp_path: Path) -> None:
                 assert tables(other)["connections"][0]["protocol"] == "kafka"
 
 
+@pytest.mark.slow
 def test_mutations_never_raise(wire: Wire, tmp_path: Path) -> None:
     stream = produce() + fetch(1) + MULTI_FETCH + MULTI_PRODUCE + OFFSETS
     for at in range(0, len(stream), 3):

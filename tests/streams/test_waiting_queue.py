@@ -1,5 +1,7 @@
 """The queues of what waits are bounded, keep their order, and give every node back."""
 
+import pytest
+
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
 from kdissect.streams.flow_state import NO_ANSWER, ORPHAN_RESPONSE
@@ -44,6 +46,7 @@ def end(state):
     return needed
 
 
+@pytest.mark.slow
 def test_all_that_waits_is_finished_in_order() -> None:
     state = state_of()
     free = state.counters.free_waiting_count

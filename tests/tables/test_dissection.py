@@ -41,6 +41,7 @@ def size_of(path: Path) -> int:
 @pytest.mark.parametrize(
     "path", slow_after(2, sorted(CAPTURES.glob("*.pcap*"), key=size_of)), ids=lambda path: path.stem
 )
+@pytest.mark.slow
 def test_any_cut_leads_to_the_same_rows(path: Path) -> None:
     splits, keys = splits_of(path, max(4096, path.stat().st_size // 23))
     assert len(splits) > 5
@@ -76,6 +77,7 @@ assert expected["exchanges"].num_rows
 
 
 @pytest.mark.parametrize("seed", slow_after(3, range(40)))
+@pytest.mark.slow
 def test_spoiled_captures_lead_to_the_same_rows(tmp_path: Path, seed: int) -> None:
     wrecks = [wrecks_of(25 * seed + number) for number in range(25)]
     write(tmp_path / "wrecks.pcap", wrecks, random.Random(seed))

@@ -81,6 +81,7 @@ def test_filters_apply(capture: Path) -> None:
 
 
 @pytest.mark.parametrize("part_bytes", [1, 1 << 22])
+@pytest.mark.slow
 def test_the_same_records_as_the_library_reads(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_BYTES", part_bytes)
     monkeypatch.setattr(module, "BATCH_ROWS", 3)

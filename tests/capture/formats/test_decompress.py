@@ -61,6 +61,7 @@ def test_members_in_chunks_of_any_size(decompress: Decompress, compress: Callabl
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5), st.integers(1, 50))
+@pytest.mark.slow
 def test_any_members_come_out_one_after_another(members: list[bytes], size: int) -> None:
     for decompress, compress in FORMATS.values():
         packed = b"".join(compress(member) for member in members)

@@ -3,6 +3,7 @@
 import struct
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def fold(values: list[int], salt: int) -> list[int]:
 
 
 @given(st.binary(max_size=20), st.binary(min_size=4, max_size=4), st.booleans())
+@pytest.mark.slow
 def test_numbers_are_those_of_struct(before: bytes, number: bytes, big_endian: bool) -> None:
     out = np.empty(3, np.int64)
     read_numbers(np.frombuffer(before + number + b"\xff", np.uint8), len(before), big_endian, out)
@@ -59,6 +61,7 @@ def test_numbers_are_those_of_struct(before: bytes, number: bytes, big_endian: b
 
 
 @given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=50), st.integers(0, 255))
+@pytest.mark.slow
 def test_folded_is_the_mixing_of_integers_without_overflow(values: list[int], salt: int) -> None:
     expected = []
     for value in values:
@@ -86,6 +89,7 @@ def test_folded_depends_on_the_salt() -> None:
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+@pytest.mark.slow
 def test_times_within_range_have_differences_of_64_bits(times: list[int]) -> None:
     limited = np.empty(len(times), np.int64)
     limit_all(np.array(times, np.int64), limited)

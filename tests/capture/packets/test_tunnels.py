@@ -141,6 +141,7 @@ def assert_found(folder: Path, packet: Packet, *, v6: bool = False, tunnelled: b
 
 @pytest.mark.parametrize("v6", [False, True], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("name", TUNNELS)
+@pytest.mark.slow
 def test_each_tunnel(tmp_path: Path, name: str, v6: bool) -> None:
     assert_found(tmp_path, framed(TUNNELS[name](segment(v6))), v6=v6)
 
@@ -186,6 +187,7 @@ def test_extension_headers(tmp_path: Path, name: str) -> None:
     assert_found(tmp_path, packet, v6=True, tunnelled=False)
 
 
+@pytest.mark.slow
 def test_tunnels_in_tunnels(tmp_path: Path) -> None:
     chance = random.Random(3)
     for _ in range(60):

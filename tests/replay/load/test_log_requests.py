@@ -52,6 +52,7 @@ def test_filters_exclude_the_same_requests(log: Path, tmp_path: Path, name: str)
     assert seen == [1000]
 
 
+@pytest.mark.slow
 def test_a_log_leads_to_the_plan_of_its_capture(log: Path) -> None:
     plans = []
     with null_target() as address:

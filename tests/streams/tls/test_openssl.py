@@ -186,6 +186,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_what_openssl_can_do(name: str, tmp_path: Path) -> None:
     said, server, client, right = CASES[name]
     found = understood(tmp_path, spoken(tmp_path, said, server, client))
