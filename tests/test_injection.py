@@ -241,6 +241,16 @@ def planned() -> dict[str, Any]:
             "bytes": 1,
             "connections": 1,
             "processes": [1],
+            "components": {
+                "count": 1,
+                "largest": {
+                    "share": 1.0,
+                    "requests": 1,
+                    "bytes": 1,
+                    "connections": 1,
+                    "ties": [{"kind": "group", "name": name, "connections": 1} for name in several],
+                },
+            },
         },
         "settings": {"pace": "asap", "speed": 1.0},
         "records": 1,
