@@ -41,6 +41,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "names": {"topic": "topic", "topic_id": "topic_id"},
     "brokers": {"host": "host"},
     "ends": {"client_host": "host", "server_host": "host"},
+    "replica_sets": {"topic": "topic", "topic_id": "topic_id", "capture_file": "capture"},
     "tcp_steps": {"client_host": "host", "server_host": "host"},
     "tcp_spans": {"client_host": "host", "server_host": "host", "capture_file": "capture"},
 }

@@ -37,6 +37,7 @@ from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
+from kdissect.tables.replica_sets import replica_set_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -188,4 +189,5 @@ def _current_rows(
             if table in wanted
         },
         **({"records": record_rows(batch, exchanges, decoder)} if "records" in wanted else {}),
+        **({"replica_sets": replica_set_rows(batch, exchanges)} if "replica_sets" in wanted else {}),
     }

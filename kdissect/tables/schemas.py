@@ -503,13 +503,42 @@ RECORDS = _schema(*RECORD_COLUMNS)
 ROW_TABLES = TABLES | {"records": RECORDS}
 """All tables that are made row by row: the public ones that `all` stands for, and records."""
 
-ON_REQUEST = frozenset({"group_events", "transaction_events", "records", "ends", "tcp_steps", "tcp_spans"})
+ON_REQUEST = frozenset(
+    {
+        "group_events",
+        "transaction_events",
+        "records",
+        "ends",
+        "replica_sets",
+        "tcp_steps",
+        "tcp_spans",
+    }
+)
 """Tables that are made only where they are asked for."""
 
 # Learnt beside the tables: the name of a topic id, the address of a node, and both ends of a connection.
 NAMES = _table(topic_id=TEXT, topic=TEXT)
 BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)
 ENDS = _table(connection=INT64, client_host=TEXT, client_port=INT32, server_host=TEXT, server_port=INT32)
+
+# Who leads a partition and which replicas are in sync, as messages tell it: see `tables.replica_sets`.
+REPLICA_SETS = _table(
+    connection=INT64,
+    ordinal=INT64,
+    topic=TEXT,
+    topic_id=TEXT,
+    partition=INT32,
+    leader_id=INT32,
+    leader_epoch=INT32,
+    replicas=TEXT,
+    isr=TEXT,
+    messages=INT64,
+    first_ns=INT64,
+    last_ns=INT64,
+    capture_file=TEXT,
+    request_packet=INT64,
+    response_packet=INT64,
+)
 
 # What TCP did: a row for each direction of a connection and step of time, and for each time of standstill.
 # Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.

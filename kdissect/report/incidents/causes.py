@@ -15,6 +15,9 @@ from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
 
+REPLICAS = ("leaders_moved", "replicas_out_of_sync")
+"""What Metadata tells of a broker that is gone or behind: it may come much later."""
+
 LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
 
 FOLLOWS_A_LOST_SERVER = (
@@ -33,6 +36,7 @@ FOLLOWS_A_LOST_SERVER = (
         ),
         Relation.SERVER,
     ),
+    Link(REPLICAS, Relation.SERVER, 10 * SECOND, 60 * SECOND),
     Link(
         (
             "replicas_missing",
@@ -71,11 +75,18 @@ FOLLOWS_A_SLOW_SERVER = (
     Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, SECOND),
     Link(("server_silent", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
     Link(("slow_broker", "follower_slowed"), Relation.SERVER, EVER, EVER),
+    Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
     Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
 )
 
 FROM_THE_NETWORK = tuple(
-    cause._replace(links=(*cause.links, Link(LED_BY_CLIENTS, Relation.CLIENT, after_ns=30 * SECOND)))
+    cause._replace(
+        links=(
+            *cause.links,
+            Link(LED_BY_CLIENTS, Relation.CLIENT, after_ns=30 * SECOND),
+            Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
+        )
+    )
     for cause in NETWORK_CAUSES
 )
 """Causes of the network; what clients do since they cannot reach a server is a consequence of them."""
@@ -240,6 +251,7 @@ CAUSES = (
             Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
             Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
             Link(("empty_fetch_loop",), Relation.ANYWHERE),
+            Link(REPLICAS, Relation.TOPIC, EVER),
         ),
         needs="writes refused with NOT_ENOUGH_REPLICAS",
         against="",
@@ -257,6 +269,7 @@ CAUSES = (
             Link(
                 ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
             ),
+            Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
             Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
             Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
         ),
@@ -274,6 +287,7 @@ CAUSES = (
         judge=cluster_causes.leader_election,
         links=(
             Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("leaders_moved",), Relation.TOPIC, 5 * SECOND, 30 * SECOND),
             Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
         ),
         needs="a server refuses two or more partitions that it led, and two or more clients learn it",

@@ -37,9 +37,11 @@ def leader_election(case: Case) -> Diagnosis | None:
             if signal.subject != left.subject and not signal.measures["clients"]
         }
     )
+    moved = case.near(("leaders_moved",), Relation.SUBJECT, 2 * SECOND, 30 * SECOND)
     to = f" to {listed(new, NAMED)}" if new else ""
     topics = listed(left.topics, NAMED)
-    partitions = counted(measures["things"], "partition")
+    things = max(measures["things"], *(signal.measures["partitions"] for signal in moved), 0)
+    partitions = counted(things, "partition")
     return Diagnosis(
         left.subject,
         begin,
@@ -81,6 +83,8 @@ def too_few_in_sync_replicas(case: Case) -> Diagnosis | None:
         lost = case.near((kind,), Relation.ANYWHERE, 10 * SECOND, 0)
         early = {signal.subject.name for signal in lost if signal.begin_ns <= errors.begin_ns + 3 * SECOND}
         gone = gone or sorted(early)
+    late = case.near(("replicas_out_of_sync",), Relation.TOPIC, errors.begin_ns - case.begin_ns, 30 * SECOND)
+    gone = sorted({signal.subject.name for signal in late}) or gone
     names = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
     topic = listed(errors.topics, NAMED) or errors.subject.name
     count = counted(errors.measures["count"], "write")

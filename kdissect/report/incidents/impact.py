@@ -61,13 +61,17 @@ def weigh(
 
 
 def word_consequences(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:
-    """Return one sentence for each kind of signal, the greatest impact first."""
+    """Return one sentence for each kind of signal, the greatest impact first.
+
+    Kinds that tell first stand in front.
+    """
     by_kind: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
         by_kind.setdefault(signal.kind, []).append(signal)
     ranked = sorted(
         by_kind.items(),
         key=lambda item: (
+            not kinds[item[0]].tells_first,
             -sum(row.wait_ns for row in item[1]) / SECOND - sum(row.requests for row in item[1]),
             item[0],
         ),

@@ -29,6 +29,8 @@ class SignalKind(NamedTuple):
     words: str
     counts: SignalCounts
     together: Callable[[Sequence[Signal]], str] | None = None
+    tells_first: bool = False
+    """Whether it stands in front of other consequences, though no request is counted by it."""
 
 
 def sentence_of(kind: SignalKind, signals: Sequence[Signal]) -> str:

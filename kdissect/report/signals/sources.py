@@ -20,6 +20,7 @@ from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
 from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
+from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
@@ -40,6 +41,7 @@ SOURCES: tuple[Source, ...] = (
     topic_latency_signals,
     rate_signals,
     follower_signals,
+    replica_signals,
     error_signals,
     refusal_signals,
     login_signals,
@@ -62,6 +64,7 @@ ALL_KINDS = (
     *TOPIC_LATENCY_KINDS,
     *RATE_KINDS,
     *FOLLOWER_KINDS,
+    *REPLICA_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
     *GROUP_KINDS,

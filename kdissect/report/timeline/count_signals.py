@@ -26,6 +26,7 @@ from kdissect.report.timeline.signal_tables import (
     PACE,
     PACE_CELL_BITS,
     READS,
+    REPLICA_STATES,
     REPLIES,
     SIGNAL_GRID,
     SIGNAL_TABLES,
@@ -40,7 +41,7 @@ COUNTED = SIGNAL_TABLES | {part.name: part for part in EVENTS.values()}
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
 
-SIGNAL_SOURCES = ("ends", *EVENTS)
+SIGNAL_SOURCES = ("ends", "replica_sets", *EVENTS)
 """The optional tables that the tables of signals are counted from."""
 
 
@@ -66,6 +67,8 @@ def count_signals(
         COMMITTED.name: find_positions(source, partitions, exchange_rows),
     }
     counts |= count_events(tables, ends)
+    if "replica_sets" in tables:
+        counts[REPLICA_STATES.name] = _replica_states(TableColumns(tables["replica_sets"]))
     return {name: limit_rows(COUNTED[name], rows) for name, rows in counts.items()}
 
 
@@ -100,6 +103,11 @@ def _replies(source: ExchangeColumns, grid: Grid) -> pa.Table:
     columns["last_ns"] = np.maximum(exchanges.coalesce("response_last_ns", "response_first_ns")[rows], first)
     columns["response_bytes"] = exchanges.ints("response_bytes")[rows]
     return make_timeline_table(REPLIES, columns)
+
+
+def _replica_states(told: TableColumns) -> pa.Table:
+    columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
+    return make_timeline_table(REPLICA_STATES, columns | {"order_ns": told.column("first_ns")})
 
 
 def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:

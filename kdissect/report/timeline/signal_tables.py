@@ -110,7 +110,30 @@ READS = PartialTable(
 )
 """Fetches that returned records, by the offset they asked for: one that is asked again and again is stuck."""
 
+REPLICA_STATES = PartialTable(
+    "replica_states",
+    keys=(
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+        ("leader_epoch", INT32),
+        ("leader_id", INT32),
+        ("replicas", TEXT),
+        ("isr", TEXT),
+    ),
+    sums=("messages",),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE, ("connection", INT64)),
+    most=100_000,
+    spare=(("replicas", "isr"), ("topic", "topic_id", "partition", "leader_epoch", "leader_id")),
+)
+"""Leaders and in-sync replicas of partitions, and when messages told them."""
+
 COMMITTED = replace(POSITIONS, name="committed_positions")
 """Positions of groups and ends of logs by step of this grid."""
 
-SIGNAL_TABLES = {part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, COMMITTED)}
+SIGNAL_TABLES = {
+    part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, REPLICA_STATES, COMMITTED)
+}

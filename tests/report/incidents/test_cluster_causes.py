@@ -6,6 +6,7 @@ from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
+from tests.helpers.told_metadata import tell
 
 
 def refused_writes(story: Story, begin_ms: int, topic: str = "audit") -> None:
@@ -40,3 +41,13 @@ def test_a_write_that_is_refused_once_is_no_incident(tmp_path: Path) -> None:
     story, _ = cluster(lambda node, at_ms: 3)
     refused_writes(story, 27_800)
     assert analyzed(story, tmp_path).incidents == ()
+
+
+def test_the_missing_replica_is_learnt_from_metadata(tmp_path: Path) -> None:
+    """Nobody sees the broker fail: it was behind before the capture began."""
+    story, lines = cluster(lambda node, at_ms: 3)
+    refused_writes(story, 12_000)
+    tell(lines["writer-a", 1], 12_500, "audit", {0: (1, 7, (1,)), 1: (1, 7, (1,))})
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert incident.cause == "too_few_in_sync_replicas"
+    assert f"while {name_of(2)}, {name_of(3)} were missing" in incident.headline

@@ -1,0 +1,180 @@
+"""Rows of `replica_sets`: who leads each partition, which replicas it has, and which of them are in sync.
+
+In come exchanges, out go the partitions of the responses that say so: Metadata, DescribeTopicPartitions and
+AlterPartition, and the requests LeaderAndIsr of older controllers. Many clients get the same response, so
+messages with the same bytes behind the correlation id are decoded once in a batch. Their rows carry the first
+and the last time at which they came. Node ids of a set are text in ascending order, such as "1,2,3".
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import decode_request, decode_response
+from kdissect.streams.engine import ExchangeBatch
+from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
+from kdissect.tables.schemas import REPLICA_SETS
+from kdissect.text import format_uuid
+
+Body = Mapping[str, Any]
+Row = dict[str, Any]
+
+BATCH_ROWS = 1 << 13  # rows that are objects at a time
+CORRELATION_BYTES = 4
+NO_ID = bytes(16)
+
+
+class MessageFields(NamedTuple):
+    """How the messages of an API name what a row has; "" for what they do not have."""
+
+    side: str
+    topics: str
+    name: str
+    partitions: str
+    partition: str
+    leader: str
+    replicas: str
+    isr: str
+
+
+_DESCRIBED = MessageFields(
+    RESPONSE_SIDE,
+    "topics",
+    "name",
+    "partitions",
+    "partition_index",
+    "leader_id",
+    "replica_nodes",
+    "isr_nodes",
+)
+NAMES_OF: Mapping[int, MessageFields] = {
+    ApiKey.METADATA: _DESCRIBED,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _DESCRIBED,
+    ApiKey.ALTER_PARTITION: _DESCRIBED._replace(name="topic_name", replicas="", isr="isr"),
+    ApiKey.LEADER_AND_ISR: MessageFields(
+        REQUEST_SIDE,
+        "topic_states",
+        "topic_name",
+        "partition_states",
+        "partition_index",
+        "leader",
+        "replicas",
+        "isr",
+    ),
+}
+
+
+def replica_set_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of REPLICA_SETS of a batch; `exchanges` are the rows of that table, in its order."""
+    status, keys = batch.exchanges["status"], batch.exchanges["api_key"]
+    rows = np.flatnonzero(np.isin(keys, list(NAMES_OF)) & (status != ORPHAN_RESPONSE))
+    rows = rows[(status[rows] == ANSWERED) | (keys[rows] == ApiKey.LEADER_AND_ISR)]
+    found: list[pa.RecordBatch] = []
+    pending: list[Row] = []
+    for same in _same_messages(batch, rows.tolist()):
+        shared = _shared(exchanges, same)
+        if shared is None:
+            continue
+        for row in _partitions(batch, same[0]):
+            pending.append(shared | row)
+            if len(pending) == BATCH_ROWS:
+                found.append(pa.RecordBatch.from_pylist(pending, schema=REPLICA_SETS))
+                pending = []
+    found.append(pa.RecordBatch.from_pylist(pending, schema=REPLICA_SETS))
+    return pa.concat_batches(found)
+
+
+def _same_messages(batch: ExchangeBatch, rows: Sequence[int]) -> list[list[int]]:
+    """Return the exchanges of messages that have the same bytes, in the order of the first of them."""
+    same: dict[tuple[int, int, bytes], list[int]] = {}
+    for row in rows:
+        key, version = (int(batch.exchanges[name][row]) for name in ("api_key", "api_version"))
+        frame = _frame(batch, row, NAMES_OF[key].side)
+        rest = frame[CORRELATION_BYTES:] if NAMES_OF[key].side == RESPONSE_SIDE else frame
+        same.setdefault((key, version, rest), []).append(row)
+    return list(same.values())
+
+
+def _frame(batch: ExchangeBatch, row: int, side: str) -> bytes:
+    start, stop = (int(batch.exchanges[side][name][row]) for name in ("start", "stop"))
+    return batch.arena[start:stop].tobytes()
+
+
+def _shared(exchanges: pa.RecordBatch, rows: Sequence[int]) -> Row | None:
+    """Return what all rows of the same messages have: times, and the packets of the first one.
+
+    None if no time is known.
+    """
+    chosen = exchanges.take(pa.array(rows)).select(
+        [
+            "connection",
+            "ordinal",
+            "request_first_ns",
+            "response_first_ns",
+            "request_packet",
+            "response_packet",
+            "capture_file",
+        ]
+    )
+    times = [
+        (one["response_first_ns"] or one["request_first_ns"], number)
+        for number, one in enumerate(chosen.to_pylist())
+    ]
+    known = [one for one in times if one[0] is not None]
+    if not known:
+        return None
+    first = chosen.slice(min(known)[1], 1).to_pylist()[0]
+    names = ("connection", "ordinal", "request_packet", "response_packet", "capture_file")
+    return {name: first[name] for name in names} | {
+        "first_ns": min(known)[0],
+        "last_ns": max(known)[0],
+        "messages": len(rows),
+    }
+
+
+def _partitions(batch: ExchangeBatch, row: int) -> Iterator[Row]:
+    """Yield the partitions of a message; a damaged one has those in front of the damage."""
+    key, version = (int(batch.exchanges[name][row]) for name in ("api_key", "api_version"))
+    names = NAMES_OF[key]
+    decode: Callable[[bytes], Any] = (
+        (lambda frame: decode_response(frame, key, version))
+        if names.side == RESPONSE_SIDE
+        else decode_request
+    )
+    body: Body = decode(_frame(batch, row, names.side)).body or {}
+    for topic in body.get(names.topics) or ():
+        topic_id = topic.get("topic_id")
+        about = {
+            "topic": _text(topic.get(names.name)),
+            "topic_id": format_uuid(topic_id) if topic_id and topic_id != NO_ID else None,
+        }
+        for partition in topic.get(names.partitions) or ():
+            yield about | _replicas(partition, names)
+    for state in body.get("ungrouped_partition_states") or ():
+        yield {"topic": _text(state.get(names.name)), "topic_id": None} | _replicas(state, names)
+
+
+def _replicas(partition: Body, names: MessageFields) -> Row:
+    return {
+        "partition": partition.get(names.partition),
+        "leader_id": partition.get(names.leader),
+        "leader_epoch": _epoch(partition.get("leader_epoch")),
+        "replicas": _nodes(partition.get(names.replicas)),
+        "isr": _nodes(partition.get(names.isr)),
+    }
+
+
+def _epoch(epoch: int | None) -> int | None:
+    return None if epoch is None or epoch < 0 else epoch
+
+
+def _nodes(nodes: Sequence[int] | None) -> str | None:
+    return None if nodes is None else ",".join(map(str, sorted(set(nodes))))
+
+
+def _text(name: str | None) -> str | None:
+    """Return a name that Arrow takes: one that is not UTF-8 comes from the codec with lone surrogates."""
+    return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
