@@ -13,7 +13,7 @@ from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_group_allows, until_order_allows
+from kdissect.replay.handlers.waiting import until_group_allows, until_order_allows, until_written_before
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
@@ -59,7 +59,10 @@ def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Cor
 
 
 def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[None]:
-    """Wait for what the captured client had seen before it committed: writes, and its own last fetch."""
+    """Wait for what the captured client had seen before it committed: writes, and its own last fetch.
+
+    Then wait for earlier commits of the same partitions.
+    """
     offsets = [
         ((context.names.captured_topic(topic) or "", fields["partition_index"]), fields["committed_offset"])
         for topic in body["topics"]
@@ -72,6 +75,7 @@ def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> C
         return context.order.missing_before(item.request.index) if found is None else found
 
     yield from until_order_allows(context, missing)
+    yield from until_written_before(context, item, body)
 
 
 def note_committed(

@@ -5,6 +5,7 @@ The default handler lies here too: rewriting, routing and sending are all that m
 
 from kdissect.replay.effects import Answer, Coroutine, Part, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.waiting import until_written_before
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.cluster import PARTITIONS_OF, split
@@ -47,5 +48,6 @@ def send_to_coordinator(
 def default_handler(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Replay a request that needs no more than the target's values, a version and a node."""
     version = context.rewriter.version(item)
+    yield from until_written_before(context, item, body)
     body = context.rewriter.rewrite(item, body, version)
     return (yield from send_routed(context, item, version, body))

@@ -10,6 +10,7 @@ from kdissect.replay.effects import ANY, CONTROL, Coroutine, pause, spawn, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import Route, TopicPartition
 from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.leaders import REFRESH_NS
 from kdissect.replay.target.producers import SequenceNumbering
 
@@ -35,6 +36,19 @@ def until_order_allows(context: ReplayContext, missing: Callable[[], int | None]
         if gate is not None and not (yield from until(gate)):
             context.notes.counts["reads that waited too long for what they read"] += 1
             return
+
+
+def until_written_before(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[None]:
+    """Wait for the requests before this one that wrote the same state: the last writer decides.
+
+    `body` is the request as captured.
+    """
+    request = item.request
+    writers = context.loaded.last_writers
+    for index in writers.earlier(request.index, request.key, request.version or 0, body, context.names):
+        gate = context.gates.gate(index)
+        if gate is not None and not (yield from until(gate)):
+            context.notes.counts["requests that waited too long for what was written before"] += 1
 
 
 def until_group_allows(context: ReplayContext, item: ReplayItem) -> Coroutine[None]:

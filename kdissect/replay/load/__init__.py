@@ -10,6 +10,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `analysis`                | `load`: one look at every request, which puts the rest together          |
 | `replay_input`            | the result: `ReplayInput`, with a `ReplayItem` for each request          |
 | `captured_cluster`        | ids, addresses and topics of the captured cluster                        |
+| `last_writers`            | which requests write the same state                                      |
 | `retries`                 | which batches are retries, and which come before others                  |
 | `captured_fetch_sessions` | what fetch sessions are about                                            |
 | `prior_fetch_sessions`    | sessions that are older than the capture                                 |

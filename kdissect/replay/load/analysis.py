@@ -7,7 +7,7 @@ This is found out here, because it needs the whole capture or costs time that a 
   wait;
 - which batches are retries, and which come before others (see `retries`);
 - the order within each transaction;
-- what reads and commits come after (see `captured_reads`);
+- what reads and commits come after (see `captured_reads`), and what writes the same state (`last_writers`);
 - what the captured cluster is (ids, addresses), its topics, and how group leaders assigned;
 - members and fetch sessions that are older than the capture;
 - for `--pace think`: which response a client had seen last.
@@ -96,6 +96,7 @@ class _Loader:
         """Note what only the whole capture tells: what is older than it, and of what too little is known."""
         loaded = self._loaded
         loaded.reads.finish()
+        self._retries.finish()
         loaded.prior_members = self._members.found()
         loaded.older_sessions = self._sessions.sessions
         for index, refusal in (*self._members.refusals(), *self._sessions.refusals()):
@@ -170,6 +171,9 @@ class _Loader:
             )
             client = loaded.capture.client_host(request.connection), item.client_id
             loaded.reads.take(request, body, response or {}, client, loaded.names)
+            version = request.version or 0
+            for owner in loaded.last_writers.take(request.index, request.key, version, body, loaded.names):
+                loaded.connection_groups.unite(request.connection, owner)
             if self._settings.groups is Groups.FULL:
                 loaded.group_order.take(request, body, response or {})
             if item.transaction:

@@ -15,6 +15,7 @@ from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.group_order import GroupOrder
+from kdissect.replay.load.last_writers import LastWriters
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.prior_members import PriorMember
 from kdissect.replay.load.requests import Capture, Request
@@ -59,6 +60,7 @@ class ReplayInput:
 
     reads: CapturedReads = field(default_factory=CapturedReads)
     group_order: GroupOrder = field(default_factory=GroupOrder)
+    last_writers: LastWriters = field(default_factory=LastWriters)
 
     # Retries: request -> partition -> the earlier attempts. Without idempotence they are known by record.
     retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)

@@ -6,7 +6,8 @@ for a passing reason, or got no response, is remembered by its content, and look
 sends to the partition within `PATIENCE_NS`. Two records of one millisecond with equal key, value and headers
 count as one that was tried twice.
 
-A producer changes its connection when a leader moves. Its batches of a partition stay in order even so.
+A producer changes its connection when a leader moves, or when it connects again. Its batches of a partition
+stay in order even so.
 """
 
 import hashlib
@@ -35,10 +36,21 @@ class RetryFinder:
         self._sequences: dict[tuple[ProducerKey, TopicPartition, int], tuple[int, ...]] = {}
         self._failed = FailedRecords()
         self._writers: dict[tuple[object, TopicPartition], tuple[int, int, str]] = {}
+        self._last: dict[int, int] = {}  # connection -> its last Produce request
+        self._reconnections: list[tuple[int, int, int]] = []  # if the connection at the end is over by then
+
+    def finish(self) -> None:
+        """Find which producers without an id had connected again: their connection before was over."""
+        for index, earlier, connection in self._reconnections:
+            if self._last[connection] < index:
+                self._loaded.after.setdefault(index, set()).add(earlier)
+        self._reconnections.clear()
 
     def take(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
         """Learn from a Produce request."""
         loaded = self._loaded
+        begins = item.request.connection not in self._last
+        self._last[item.request.connection] = item.request.index
         errors = _errors(response, loaded.names)
         for topic in body["topic_data"]:
             name = loaded.names.captured_topic(topic) or ""
@@ -52,7 +64,7 @@ class RetryFinder:
                 loaded.records += sum(batch.records for batch in batches)
                 loaded.record_bytes += len(fields["records"] or b"")
                 if batches:
-                    self._keep_order(item, partition, batches[0])
+                    self._keep_order(item, partition, batches[0], begins)
                     self._find(item, partition, batches, errors.get(partition))
 
     def _find(
@@ -78,10 +90,13 @@ class RetryFinder:
         if unanswered or (error and is_retriable(error)):
             self._failed.add(writer, batches, request.index, request.first_ns, repeated)
 
-    def _keep_order(self, item: ReplayItem, partition: TopicPartition, first: CapturedBatch) -> None:
+    def _keep_order(
+        self, item: ReplayItem, partition: TopicPartition, first: CapturedBatch, begins: bool
+    ) -> None:
         """Find the request that must end before, if the producer has changed its connection.
 
-        Without a producer id only another broker tells that from a second producer of the same name.
+        Without a producer id two things tell that from a second producer of the same name: another broker, or
+        a new connection (it `begins`) after the last request on the old one.
         """
         if item.refusal is not None:
             return
@@ -94,6 +109,8 @@ class RetryFinder:
             return
         if first.producer_id >= 0 or known[2] != request.server:
             self._loaded.after.setdefault(request.index, set()).add(known[0])
+        elif begins:
+            self._reconnections.append((request.index, known[0], known[1]))
 
 
 class FailedRecords:

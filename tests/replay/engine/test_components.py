@@ -12,7 +12,8 @@ def test_components_name_what_ties_them_together() -> None:
     script = Script()
     for number, topic in enumerate(("a", "a", "b")):
         body = produce(batch(-1, 900), topic=topic)
-        script.add(number, PRODUCE, 9, body, took(0), connection=number + 1)
+        writer = f"writer-{number}"
+        script.add(number, PRODUCE, 9, body, took(0), connection=number + 1, client_id=writer)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
     fetch = {"max_wait_ms": 1, "min_bytes": 1, "topics": [{"topic": "a", "partitions": [partition]}]}
     for connection in (4, 5):
