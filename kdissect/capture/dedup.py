@@ -24,7 +24,7 @@ from kdissect.capture.formats.record_table import (
     u32,
 )
 from kdissect.capture.packets import headers
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline
 
 RECALLED_PACKETS = 1 << 10
 RECALLED_BYTES = 2 << 20
@@ -44,7 +44,7 @@ def new_seen() -> Int64s:
     return np.full((SLOTS, SEEN_FIELDS), -1, dtype=np.int64)
 
 
-@jit_inner
+@jit_inline
 def _options_hash(data: Bytes, at: int, segment: Int64s) -> int:
     value = 0
     for place in range(segment[headers.OPTIONS], min(segment[headers.PAYLOAD], headers.HEAD_BYTES) - 3, 4):
@@ -52,7 +52,7 @@ def _options_hash(data: Bytes, at: int, segment: Int64s) -> int:
     return value
 
 
-@jit_inner
+@jit_inline
 def is_copy(
     seen: Int64s, data: Bytes, at: int, who: int, segment: Int64s, time_ns: int, packet: int, place: int
 ) -> bool:

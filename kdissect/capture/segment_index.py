@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -126,7 +126,7 @@ def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     return columns
 
 
-@jit_inner
+@jit_inline
 def _write_varint(value: int, out: Bytes, at: int) -> int:
     while value >= 128:
         out[at] = (value & 127) | 128
@@ -136,7 +136,7 @@ def _write_varint(value: int, out: Bytes, at: int) -> int:
     return at + 1
 
 
-@jit_inner
+@jit_inline
 def _write_signed(value: int, out: Bytes, at: int) -> int:
     return int(_write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at))
 
@@ -161,7 +161,7 @@ def _read_signed(data: Bytes, at: int) -> tuple[int, int]:
     return (-((value + 1) >> 1) if value & 1 else value >> 1), at
 
 
-@jit_inner
+@jit_inline
 def _sequence_distance(expected: int, seq: int) -> int:
     ahead = (seq - expected) & 0xFFFFFFFF
     return ahead if ahead < 0x80000000 else ahead - 0x100000000

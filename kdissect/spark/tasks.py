@@ -247,11 +247,13 @@ def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[
 def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
     """Join small batches: figures cost time per batch, and a split of large messages has few exchanges.
 
-    Joining copies. A batch that is large already is passed on.
+    Joining copies, so a batch that is large already overtakes the small ones that are held: the order of
+    batches does not matter to figures. Held back with them, nearly all rows were copied, for 150 to 280 ns an
+    exchange.
     """
     held: list[TableBatches] = []
     for tables in batches:
-        if not held and _rows([tables], "exchanges") >= LARGE_BATCH:
+        if _rows([tables], "exchanges") >= LARGE_BATCH:
             yield tables
             continue
         held.append(tables)

@@ -61,9 +61,10 @@ def test_filters_learn_topics_and_nodes_from_all_tasks() -> None:
 
 def test_small_batches_are_joined_and_large_ones_pass() -> None:
     small = {"exchanges": pa.record_batch({"x": [1]})}
-    large = {"exchanges": pa.record_batch({"x": list(range(tasks.BATCH_ROWS["exchanges"]))})}
-    joined = list(tasks.coalesce_batches([small, small, large, small]))
-    assert [tables["exchanges"].num_rows for tables in joined] == [large["exchanges"].num_rows + 2, 1]
+    large = {"exchanges": pa.record_batch({"x": list(range(tasks.LARGE_BATCH))})}
+    passed, joined = tasks.coalesce_batches([small, small, large, small])
+    assert passed is large
+    assert joined["exchanges"].num_rows == 3
 
 
 @pytest.mark.parametrize("name", ["refusals.pcapng", "old-broker.pcap", "neglect.pcapng"])

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from kdissect.tables.partitions import match_rows
+from kdissect.tables.partitions import partners
 from tests.helpers import recorded
 
 ARENA = np.frombuffer(b"ordersclicks", np.uint8)
@@ -16,11 +16,9 @@ def keys(rows: list[tuple[str, int]]) -> np.ndarray:
     return np.array([(*TOPICS[topic], -1, partition) for topic, partition in rows], np.int64).reshape(-1, 4)
 
 
-def partners(requests: list[tuple[str, int]], responses: list[tuple[str, int]]) -> list[int]:
-    partner = np.full(len(responses), -2, np.int64)
+def partners_of(requests: list[tuple[str, int]], responses: list[tuple[str, int]]) -> list[int]:
     zeros = [np.zeros(len(rows), np.int64) for rows in (requests, responses)]
-    match_rows(ARENA, keys(requests), zeros[0], keys(responses), zeros[1], partner)
-    return partner.tolist()
+    return partners(ARENA, keys(requests), zeros[0], keys(responses), zeros[1]).tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -28,19 +26,17 @@ def test_rows_find_their_partner_in_any_order(seed: int) -> None:
     requests = [(topic, partition) for topic in TOPICS for partition in range(20)]
     responses = requests.copy()
     random.Random(seed).shuffle(responses)
-    assert partners(requests, responses) == [requests.index(row) for row in responses]
+    assert partners_of(requests, responses) == [requests.index(row) for row in responses]
 
 
 def test_a_request_row_has_one_partner_at_most() -> None:
-    assert partners([("orders", 0)], [("orders", 0), ("orders", 0), ("clicks", 0)]) == [0, -1, -1]
-    assert partners([], [("orders", 0)]) == [-1]
+    assert partners_of([("orders", 0)], [("orders", 0), ("orders", 0), ("clicks", 0)]) == [0, -1, -1]
+    assert partners_of([], [("orders", 0)]) == [-1]
 
 
 def test_rows_of_another_exchange_are_no_partners() -> None:
-    partner = np.full(2, -2, np.int64)
     rows = keys([("orders", 0), ("orders", 1)])
-    match_rows(ARENA, rows, np.array([0, 1]), rows, np.array([1, 1]), partner)
-    assert partner.tolist() == [-1, 1]
+    assert partners(ARENA, rows, np.array([0, 1]), rows, np.array([1, 1])).tolist() == [-1, 1]
 
 
 def test_a_partition_has_one_row_for_each_exchange() -> None:
