@@ -46,7 +46,7 @@ def add_reading(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
         "--master",
-        type=_master,
+        type=master_argument,
         default=os.environ.get("SPARK_REMOTE") or "local[*]",
         metavar="URL",
         help="where Spark runs (default: local[*], all cores)",
@@ -153,7 +153,8 @@ def add_exchange_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     return filters
 
 
-def _master(text: str) -> str:
+def master_argument(text: str) -> str:
+    """Return the URL of a Spark master. Raise ArgumentTypeError."""
     if not MASTERS.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a Spark master; examples: local[*], local[2], spark://host:7077"

@@ -12,14 +12,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay_load import load_log
+from kdissect.cli.replay_machines import check_machines, machines, run_on_machines
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
 from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
@@ -50,6 +51,9 @@ from kdissect.replay.settings import (
 from kdissect.report.thresholds import Condition, conditions
 from kdissect.text import escape
 
+if TYPE_CHECKING:
+    from kdissect.spark.session import Engine
+
 Conditions = Sequence[Condition[Mapping[str, Any]]]
 
 PROGRESS_S = 2.0  # between two reports of progress
@@ -71,16 +75,22 @@ def replay(chosen: argparse.Namespace) -> int:
         check_output(_run_folder(chosen, settings), chosen.paths)
     if chosen.keylog and not os.path.exists(chosen.keylog):
         raise UsageError(f"{chosen.keylog}: no such file or directory")
+    on_machines = getattr(chosen, "master", None)
+    if on_machines:
+        check_machines(chosen)
     check_target(settings, brokers_of_log(chosen.paths))
     progress = LoadProgress(notice)
-    with closing(
-        Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress, progress.looked)
-    ) as prepared:
+    with ExitStack() as stack:
+        engine = stack.enter_context(machines(chosen, notice)) if on_machines and executes else None
+        loaded = Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress, progress.looked)
+        prepared = stack.enter_context(closing(loaded))
         prepared.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, prepared)
         if chosen.replay == "try":
             _prepare_try(prepared, notice)
+        if engine is not None:
+            return _run_on_machines(chosen, engine, prepared, fail_on)
         if executes:
             return _run(chosen, prepared, make_plan(prepared), fail_on)
         return _plan(chosen, make_plan(prepared, prepared=True))
@@ -130,8 +140,7 @@ def _plan(chosen: argparse.Namespace, plan: dict[str, Any]) -> ExitCode:
 
 def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fail_on: Conditions) -> ExitCode:
     """Send the traffic, write the files of every pass, and report on each."""
-    if not plan["accounting"]["sent"]:
-        raise UserError("no request of this capture can be sent; kdissect replay plan lists the reasons")
+    _refuse_nothing(plan)
     folder = _run_folder(chosen, prepared.settings)
     notice = silent if chosen.quiet else _say
     prepared.play(notice, partial(save_pass, prepared, folder, plan), folder)
@@ -145,6 +154,27 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
         notice(f"wrote {place}")
         code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
     return code
+
+
+def _run_on_machines(
+    chosen: argparse.Namespace, engine: "Engine", prepared: Replay, fail_on: Conditions
+) -> ExitCode:
+    """Have the executors of Spark send the traffic, and report on every pass."""
+    plan = make_plan(prepared)
+    _refuse_nothing(plan)
+    notice = silent if chosen.quiet else _say
+    folder = _run_folder(chosen, prepared.settings)
+    code = ExitCode.DONE
+    for place in run_on_machines(chosen, engine, prepared, folder, plan, notice):
+        notice(f"wrote {place}")
+        code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
+    return code
+
+
+def _refuse_nothing(plan: Mapping[str, Any]) -> None:
+    """Raise UserError if nothing can be sent."""
+    if not plan["accounting"]["sent"]:
+        raise UserError("no request of this capture can be sent; kdissect replay plan lists the reasons")
 
 
 def _report_unsaved(

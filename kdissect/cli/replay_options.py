@@ -15,6 +15,7 @@ from kdissect.cli.options import (
     add_keylog,
     add_quiet,
     add_reading,
+    master_argument,
     port_argument,
     size_argument,
 )
@@ -274,6 +275,21 @@ RUN = (
     Option("--out", str, "DIR", "directory for the files of the run (default: replay-<time>)"),
     Option("--name", str, "TEXT", "name of the run (default: its time)"),
 )
+MACHINES = (
+    Option(
+        "--master",
+        master_argument,
+        "URL",
+        "Spark cluster whose executors send, such as spark://host:7077 or local[2]; takes a replay log",
+    ),
+    Option(
+        "--lost-worker",
+        ("stop", "continue"),
+        None,
+        "what the other workers do if one is lost (default: stop)",
+        "stop",
+    ),
+)
 NOISE = Option("--noise", str, "RUN", "second, identical run; differences that both runs have count as noise")
 BASELINE = Option(
     "--baseline", str, "RUN", "earlier run; latencies are judged against it instead of the capture"
@@ -332,6 +348,8 @@ def _add_sending(parser: argparse.ArgumentParser, name: str) -> None:
         "try": [*RUN, *REPORT],
     }
     _add(parser, own[name])
+    if name == "run":
+        _add(parser.add_argument_group("many machines"), MACHINES)
 
 
 def _add(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:

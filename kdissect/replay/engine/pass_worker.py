@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from kdissect.files import is_full
-from kdissect.replay.engine.crash_recovery import CrashJournal
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.pass_results import PassOutcome
 from kdissect.replay.engine.player import Player, PlayerSetup
@@ -33,6 +33,15 @@ LOOK_NS = 1_000_000_000
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000")  # of magic 0, empty
 
 
+class Journal(Protocol):
+    """Where a player is written down while it sends."""
+
+    due_ns: int  # when to write next, on the clock of the run
+
+    def write(self, player: Player, start_ns: int, start_wall_ns: int) -> None:
+        """Write down what has ended since the last time."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """What a worker works with."""
@@ -43,8 +52,9 @@ class WorkerSetup:
     settings: ReplaySettings  # with its part of the limits
     spool: Spool  # keeps its responses
     stop_signal: StopSignal
-    journal: CrashJournal | None = None
+    journal: Journal | None = None
     out: Path | None = None  # where the files of the run will be written
+    wall_shift_ns: int | None = None  # from the clock of the run to the time of day; None: this machine's
 
 
 class PassWorker:
@@ -86,7 +96,8 @@ class PassWorker:
 
     def play(self, start_ns: int) -> PassOutcome:
         """Send everything, the first request at `start_ns`."""
-        start_wall_ns = start_ns - now_ns() + wall_ns()
+        shift_ns = self._setup.wall_shift_ns
+        start_wall_ns = start_ns + (wall_ns() - now_ns() if shift_ns is None else shift_ns)
         self._setup.context.clock.shift_ns = start_wall_ns - self._first_ns
         with collect_little():
             drive(

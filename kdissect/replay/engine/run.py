@@ -188,7 +188,7 @@ class Replay:
         try:
             with (
                 crash_guard(save_rest, stop_signal) if save is not None else nullcontext(),
-                _ended_as_by_ctrl_c(),
+                ended_as_by_ctrl_c(),
             ):
                 return _send(makers, stop_signal, spools)
         except Exception as error:
@@ -201,7 +201,7 @@ class Replay:
 
 
 @contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
+def ended_as_by_ctrl_c() -> Iterator[None]:
     """Have SIGTERM end a pass in order: what is in flight is awaited, and the report is written."""
     if threading.current_thread() is not threading.main_thread():
         yield

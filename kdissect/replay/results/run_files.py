@@ -1,7 +1,8 @@
 """The files of a run, which are all that `compare` needs.
 
 `run.json` has the settings, the plan and the totals; `pairs.jsonl` has one line for each captured request,
-with what became of it. Each pass has its own directory.
+with what became of it. Each pass has its own directory. If several machines have sent, each of them has a
+directory with its requests in there (`worker-0`), and they are read together in the order of the capture.
 
 After a run that was stopped somebody waits for the report. So requests that were not sent for it are counted
 together, and after `PATIENCE_S` all others too.
@@ -16,6 +17,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from heapq import merge
+from math import inf
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +43,7 @@ from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1
+PAIRS, PARTS = "pairs.jsonl", "worker-*"
 PATIENCE_S = 2.0  # until when the requests of a run that was stopped are written one by one
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
 
@@ -66,12 +70,28 @@ def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> No
     folder.parent.mkdir(parents=True, exist_ok=True)
     with UnfinishedOutput(folder) as part:
         path = part.directory(mode=0o700)
-        with _private(path / "pairs.jsonl") as lines:
-            for pair in pairs:
-                lines.write(pair + "\n")
-        with _private(path / "run.json") as file:
-            file.write(json.dumps(summary, indent=1) + "\n")
+        _write_pairs(path, pairs)
+        write_summary(path, summary)
         part.move()
+
+
+def write_lines(folder: Path, pairs: Iterable[str]) -> None:
+    """Write the requests of one of several workers to a directory. Raise OSError."""
+    with UnfinishedOutput(folder) as part:
+        _write_pairs(part.directory(mode=0o700), pairs)
+        part.move()
+
+
+def _write_pairs(folder: Path, pairs: Iterable[str]) -> None:
+    with _private(folder / PAIRS) as lines:
+        for pair in pairs:
+            lines.write(pair + "\n")
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write the summary of a pass to its directory."""
+    with _private(folder / "run.json") as file:
+        file.write(json.dumps(summary, indent=1) + "\n")
 
 
 def _private(path: Path) -> IO[str]:
@@ -228,7 +248,15 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
         raise InputError(f"{folder} is not the directory of a run ({error})") from None
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise InputError(f"{folder} was written by another version of kdissect")
-    return summary, _pairs(folder / "pairs.jsonl")
+    parts = sorted(folder.glob(f"{PARTS}/{PAIRS}"))
+    if not parts or (folder / PAIRS).exists():
+        return summary, _pairs(folder / PAIRS)
+    return summary, merge(*map(_pairs, parts), key=_place)
+
+
+def _place(pair: dict[str, Any]) -> float:
+    """Return where a pair stands in the order of the capture; those that were counted together come last."""
+    return float(pair.get("index", inf))
 
 
 def _pairs(path: Path) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ A section is a title and lines; one without lines is left out. Lines are as long
 are sentences, and a terminal wraps them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kdissect.replay.results.glossary import (
@@ -172,11 +172,29 @@ def _verdict(report: Report) -> Iterator[str]:
         f"  pace {settings['pace']}, speed {settings['speed']:g}, groups {settings['groups']}, "
         f"offsets {settings['offsets']}"
     )
+    yield from _workers(run.get("workers") or ())
     if settings["tls"] == "certificates are not checked":
         yield "  TLS certificates were not checked"
     note = noise_note(report)
     if note:
         yield from ("", _(note))
+
+
+def _workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield where a run was sent from, if several machines did."""
+    if not workers:
+        return
+    starts = [worker["start_ms"] for worker in workers if worker["start_ms"] is not None]
+    spread = format_duration(round((max(starts) - min(starts)) * 1e6)) if starts else "unknown"
+    apart = format_duration(round(max(abs(worker["clock_offset_ms"]) for worker in workers) * 1e6))
+    count = f"{len(workers)} workers" if len(workers) > 1 else "1 worker"
+    yield f"  {count}: start spread {spread}; clocks differ from the driver's by {apart} at most"
+    for worker in workers:
+        ended = "" if not worker["lost"] else f", of which {worker['ended']:,} are known to have ended"
+        yield (
+            f"    worker {worker['number']} on {_(worker['host'])}: {worker['requests']:,} requests of "
+            f"{worker['connections']:,} connections{ended}"
+        )
 
 
 def _accounting(report: Report) -> Iterator[str]:

@@ -58,8 +58,12 @@ def preload() -> None:
 
 
 def can_prefork(address: Path) -> bool:
-    """Return whether a child can be forked here, and reached at a socket."""
-    return hasattr(os, "fork") and fits_socket(address)
+    """Return whether a child can be forked here, and reached at a socket.
+
+    A process that has used uvloop cannot: after each fork libuv closes its descriptors by their numbers,
+    which are those of other files in a daemon that has closed what it inherited.
+    """
+    return hasattr(os, "fork") and "uvloop" not in sys.modules and fits_socket(address)
 
 
 def fits_socket(address: Path) -> bool:

@@ -1,0 +1,199 @@
+"""A run by several machines, on the driver: from the first worker to the files of each pass.
+
+The driver has loaded the log, knows the target and deals connections out (`engine.components`). When all
+workers are ready, it names a moment a little ahead on its own clock, which each worker knows on its own. The
+files of a pass appear under their name when all workers have written theirs: `run.json` with the sums and
+the workers, and a directory for each worker with its requests. For a worker that was lost, the driver writes
+down what it knows.
+"""
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kdissect.errors import OutputError
+from kdissect.files import UnfinishedOutput
+from kdissect.replay.engine.components import Component, components_of, pack
+from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
+from kdissect.replay.engine.run import PlayedPass, Replay, ended_as_by_ctrl_c
+from kdissect.replay.engine.sharding import ShardSize, part_settings, shard_size
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.machines.channel import ChannelMessage
+from kdissect.replay.machines.crew import Crew, CrewMember
+from kdissect.replay.machines.part_ledger import PartLedger
+from kdissect.replay.machines.run_messages import (
+    LOADED,
+    ORDERS,
+    PASS,
+    PLAYED,
+    READY,
+    START,
+    WRITE,
+    WRITTEN,
+    Orders,
+    PassOrders,
+    PlayedFacts,
+    ReadyFacts,
+    log_digest,
+    worker_folder,
+)
+from kdissect.replay.net.transport import now_ns, wall_ns
+from kdissect.replay.results.run_files import run_summary, write_lines, write_summary
+from kdissect.replay.settings import ReplaySettings
+
+HEAD_START_NS = 500_000_000  # for the message that names the moment to start
+NEVER = 1 << 62
+
+
+def worker_count(replay: Replay, wanted: int) -> int:
+    """Return how many workers are worth it: no more than components, or than connections that are allowed."""
+    components = len(components_of(replay.loaded))
+    return max(min(wanted, components, replay.settings.caps.connections or wanted), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deal:
+    """Who sends what."""
+
+    owners: dict[int, int]  # connection -> worker
+    items: list[list[ReplayItem]]  # of each worker; the first one also has what is never sent
+    sizes: list[ShardSize]
+
+    @classmethod
+    def of(cls, replay: Replay, components: Sequence[Component], count: int) -> "_Deal":
+        owners = pack(components, count)
+        items: list[list[ReplayItem]] = [[] for _ in range(count)]
+        for item in replay.loaded.items:
+            items[0 if item.refusal else owners.get(item.request.connection, 0)].append(item)
+        return cls(owners, items, [shard_size(part) for part in items])
+
+
+class MachinesRun:
+    """All passes of a run."""
+
+    def __init__(self, replay: Replay, log: Path, crew: Crew, notice: Callable[[str], None]) -> None:
+        """`replay` is loaded from `log`, and its target is known; `crew` has been gathered."""
+        self._replay, self._log, self._crew, self._notice = replay, log.absolute(), crew, notice
+        self._deal = _Deal.of(replay, components_of(replay.loaded), crew.count)
+
+    def play(self, folder: Path, plan: dict[str, Any]) -> list[Path]:
+        """Send all passes. Return their directories. Raise UserError for what a worker lacks."""
+        self._brief()
+        places = []
+        with ended_as_by_ctrl_c():
+            for number in range(self._replay.settings.loops):
+                if self._replay.settings.loops > 1:
+                    self._notice(f"pass {number + 1} of {self._replay.settings.loops}")
+                place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
+                self._play_pass(number, place, plan)
+                places.append(place)
+                if self._crew.stopped or self._crew.lost():
+                    break
+        return places
+
+    def _brief(self) -> None:
+        """Have all workers load the log."""
+        settings = self._replay.settings
+        tls = settings.tls
+        orders = Orders(
+            log=str(self._log),
+            digest=log_digest(self._log),
+            settings=settings,
+            cluster_id=self._replay.target.cluster_id,
+            authority=Path(tls.authority).read_bytes() if tls and tls.authority else None,
+            certificate=Path(tls.certificate).read_bytes() if tls and tls.certificate else None,
+        )
+        body = pickle.dumps(orders)
+        self._notice(f"{self._crew.count} workers load the log: {_hosts(self._crew)}")
+        self._crew.tell(ORDERS, lambda _worker: body)
+        self._crew.expect(LOADED)
+
+    def _play_pass(self, number: int, place: Path, plan: dict[str, Any]) -> None:
+        if place.exists():
+            raise OutputError(f"{place} already exists; files of a run are never overwritten")
+        crew, place = self._crew, place.absolute()
+        with UnfinishedOutput(place) as unfinished:
+            out = unfinished.directory(mode=0o700)
+            for worker in crew.workers.values():
+                worker.ledger = PartLedger(self._deal.items[worker.number])
+            wall_shift_ns = wall_ns() - now_ns()
+            crew.tell(PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
+            ready = {each: ReadyFacts.of(message.values) for each, message in crew.expect(READY).items()}
+            start_ns = now_ns() + max(facts.lead_ns for facts in ready.values()) + HEAD_START_NS
+            start_wall_ns = start_ns + wall_shift_ns
+            crew.sending = True
+            crew.tell(START, start_ns=start_ns, start_wall_ns=start_wall_ns)
+            played = crew.expect(PLAYED)
+            crew.tell(WRITE)
+            written = crew.expect(WRITTEN)
+            self._write_lost(out, written)
+            outcome = self._outcome(played)
+            summary = run_summary(self._replay, PlayedPass(outcome, [], start_ns, start_wall_ns), plan)
+            workers = [self._worker_facts(worker, ready, played) for worker in _in_order(crew)]
+            summary |= {"processes": crew.count, "workers": workers}
+            write_summary(out, summary)
+            unfinished.move()
+        crew.sending = False
+
+    def _orders(self, worker: CrewMember, number: int, out: Path, wall_shift_ns: int) -> bytes:
+        settings = self._settings(worker.number)
+        return pickle.dumps(PassOrders(number, self._deal.owners, settings, str(out), wall_shift_ns))
+
+    def _settings(self, number: int) -> ReplaySettings:
+        """Return the settings of a worker: its part of the limits. The driver judges shares of errors."""
+        settings = part_settings(self._replay.settings, number, self._deal.sizes)
+        return replace(settings, breaker=replace(settings.breaker, least_answers=NEVER))
+
+    def _write_lost(self, out: Path, written: dict[int, ChannelMessage]) -> None:
+        """Write down what is known of the requests of workers that have not done so."""
+        for worker in self._crew.lost():
+            if worker.number not in written:
+                # It may have died while it wrote: what it has moved into place is complete, all else is not.
+                place = out / worker_folder(worker.number)
+                if not place.exists():
+                    write_lines(place, worker.ledger.lines(worker.lost))
+
+    def _outcome(self, played: dict[int, ChannelMessage]) -> PassOutcome:
+        """Return the sums over all workers that have told theirs."""
+        outcomes: list[PassOutcome] = [
+            pickle.loads(played[number].body)  # noqa: S301 - of a worker that knew the token
+            for number in sorted(played)
+        ]
+        merged = merge_outcomes(outcomes)
+        merged.stopped = self._crew.stopped or "; ".join(worker.lost for worker in self._crew.lost())
+        return merged
+
+    def _worker_facts(
+        self, worker: CrewMember, ready: dict[int, ReadyFacts], played: dict[int, ChannelMessage]
+    ) -> dict[str, Any]:
+        """Return what the files of the run say of a worker; times are ms."""
+        number, size = worker.number, self._deal.sizes[worker.number]
+        facts: dict[str, Any] = {
+            "number": number,
+            "host": worker.host,
+            "process": worker.process,
+            "requests": size.requests,
+            "bytes": size.size,
+            "connections": sum(owner == number for owner in self._deal.owners.values()),
+            "ended": len(worker.ledger),
+            "lost": worker.lost,
+            "clock_offset_ms": ready[number].wall_offset_ns / 1e6,
+            "clock_error_ms": ready[number].error_ns / 1e6,
+            "start_ms": None,
+            "drift_ms": None,
+        }
+        if number in played:
+            end = PlayedFacts.of(played[number].values)
+            drift_ns = end.offset_ns - ready[number].offset_ns
+            facts |= {"start_ms": (end.first_late_ns - drift_ns) / 1e6, "drift_ms": drift_ns / 1e6}
+        return facts
+
+
+def _in_order(crew: Crew) -> list[CrewMember]:
+    return [crew.workers[number] for number in sorted(crew.workers)]
+
+
+def _hosts(crew: Crew) -> str:
+    return ", ".join(sorted({worker.host for worker in crew.workers.values()}))

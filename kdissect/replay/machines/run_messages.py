@@ -1,0 +1,118 @@
+"""What driver and workers tell each other, in this order for each worker.
+
+    worker                               driver
+    JOINED  number, host, process   ─►
+                                    ◄─   ORDERS   `Orders`
+    LOADED                          ─►
+                                    ◄─   PASS     `PassOrders`
+    CLOCK   t1 (several times)      ─►
+                                    ◄─   CLOCK    t1, t2, t3
+    READY   `ReadyFacts`            ─►
+                                    ◄─   START    start_ns, start_wall_ns (of the driver)
+    PROGRESS  what has ended        ─►
+    PLAYED  `PlayedFacts`, outcome  ─►
+                                    ◄─   WRITE
+    WRITTEN                         ─►
+                                    ◄─   PASS again, or END
+
+Either side may send ALIVE at any time, STOP while requests are sent, and a worker FAILED. Who is silent for
+`LOST_S` is gone. The driver trusts the workers that it has let in, as any driver of Spark does: an outcome is
+a pickled object.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from kdissect.replay.load.log_files import FACTS
+from kdissect.replay.machines.clock_offset import ClockOffset
+from kdissect.replay.settings import ReplaySettings
+
+JOINED, ORDERS, LOADED, PASS, CLOCK, READY = "joined", "orders", "loaded", "pass", "clock", "ready"
+START, PROGRESS, PLAYED, WRITE, WRITTEN = "start", "progress", "played", "write", "written"
+STOP, FAILED, ALIVE, END = "stop", "failed", "alive", "end"
+
+ALIVE_S = 1.0  # between two signs of life
+LOST_S = 15.0  # of silence, after which the other end is gone
+FEED_NS = 500_000_000  # between two reports of progress
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a worker needs to load the log and to ask the target."""
+
+    log: str  # its path, the same on all machines
+    digest: str  # of the log's facts, see `log_digest`
+    settings: ReplaySettings
+    cluster_id: str | None  # of the target, as the driver sees it
+    authority: bytes | None = None  # content of the files that TLS needs
+    certificate: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassOrders:
+    """What a worker sends of a pass."""
+
+    number: int  # of the pass
+    owners: dict[int, int]  # connection -> worker
+    settings: ReplaySettings  # with the worker's part of the limits
+    out: str  # the directory that the worker's own one is made in
+    wall_shift_ns: int  # of the driver: from the clock of the run to the time of day
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFacts:
+    """What a worker tells before it starts."""
+
+    lead_ns: int
+    offset_ns: int
+    error_ns: int  # by how much the offset may be wrong
+    wall_offset_ns: int  # by which its time of day is ahead of the driver's
+
+    @property
+    def clock(self) -> ClockOffset:
+        """What leads from the driver's clock to the worker's."""
+        return ClockOffset(self.offset_ns, self.error_ns)
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the facts of a message."""
+        return cls(**values)
+
+    def values(self) -> dict[str, Any]:
+        """Return the facts as values of a message."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedFacts:
+    """What a worker tells about the clock when it has ended."""
+
+    first_late_ns: int  # how much later than due its first request left
+    offset_ns: int
+    error_ns: int
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the facts of a message."""
+        return cls(**values)
+
+    def values(self) -> dict[str, Any]:
+        """Return the facts as values of a message."""
+        return asdict(self)
+
+
+def log_digest(log: Path) -> str:
+    """Return what tells a log from all others. Raise OSError if it cannot be read."""
+    return hashlib.sha256((log / FACTS).read_bytes()).hexdigest()
+
+
+def worker_name(number: int, host: str) -> str:
+    """Return how a worker is named to the user."""
+    return f"worker {number} on {host}"
+
+
+def worker_folder(number: int) -> str:
+    """Return the name of the directory with the files of a worker."""
+    return f"worker-{number}"

@@ -1,0 +1,88 @@
+"""Tasks that run at the same time, one for each worker of a replay: a barrier stage of Spark.
+
+Spark starts all tasks of such a stage at once or none, and kills the others when one fails. The others of a
+replay have requests in flight by then, and a report to write. So Spark is told to wait for them
+(`REPLAY_CONFS`): it is the driver of the replay that ends them, over its own channel. Nothing is tried again:
+what was sent is never sent twice.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kdissect.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+REPLAY_CONFS = {
+    "spark.dynamicAllocation.enabled": "false",  # barrier stages do not work with it
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "1",
+    "spark.task.reaper.enabled": "false",
+    "spark.python.task.killTimeout": "600s",  # for which a task that shall end may go on
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "30",
+}
+SETTLED_S = 3.0  # for which no more slots come up
+REGISTER_S = 60.0  # for the first executor, or all that are wanted
+LOOK_S = 0.1
+
+
+def wait_for_slots(context: "SparkContext", wanted: int, local: bool) -> int:
+    """Return how many tasks can run at a time: so many as are `wanted`, or all of the cluster for 0.
+
+    Raise UserError if there are fewer.
+    """
+    until_s, known, since_s = time.monotonic() + REGISTER_S, 0, time.monotonic()
+    while time.monotonic() < until_s:
+        slots = _slots(context)
+        if slots != known:
+            known, since_s = slots, time.monotonic()
+        settled = local or time.monotonic() - since_s >= SETTLED_S
+        if known >= wanted > 0 or (known and not wanted and settled):
+            return wanted or known
+        if local:
+            break
+        time.sleep(LOOK_S)
+    if not known:
+        raise UserError("the Spark cluster has no executor that is free for this replay (--master)")
+    raise UserError(f"the Spark cluster runs {known} tasks at a time, and --processes asks for {wanted}")
+
+
+def start_workers(
+    context: "SparkContext", function: Callable[[int], None], count: int, failed: Callable[[Exception], None]
+) -> threading.Thread:
+    """Run a function with the numbers 0 to `count` - 1 in tasks that start at the same time.
+
+    The thread that waits for them is returned. `failed` is called with what Spark raises.
+    """
+
+    def run() -> None:
+        try:
+            tasks = context.parallelize(range(count), count).barrier()
+            tasks.mapPartitions(partial(_run_task, function=function)).collect()
+        except Exception as error:  # noqa: BLE001 - it is raised where workers are awaited
+            failed(error)
+
+    thread = threading.Thread(target=run, name="barrier-stage", daemon=True)
+    thread.start()
+    return thread
+
+
+def warns_of_readers(context: "SparkContext", local: bool) -> bool:
+    """Return whether others on the network of a cluster could read what tasks carry."""
+    return not local and context.getConf().get("spark.authenticate") != "true"
+
+
+def _slots(context: "SparkContext") -> int:
+    jvm: Any = context._jsc.sc()  # noqa: SLF001 - what Spark checks for a barrier stage, too
+    return int(jvm.maxNumConcurrentTasks(jvm.resourceProfileManager().defaultResourceProfile()))
+
+
+def _run_task(numbers: Iterable[int], function: Callable[[int], None]) -> Iterator[int]:
+    for number in numbers:
+        function(number)
+        yield number

@@ -1,0 +1,45 @@
+"""`replay.machines.part_ledger` and `progress_feed`: what is known of the requests of a lost worker."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.engine.pass_results import RequestResult, ResultTable
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.policy import Refusal
+from kdissect.replay.machines.part_ledger import PartLedger
+from kdissect.replay.machines.progress_feed import packed_endings
+from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
+from tests.helpers.paper_target import Script, settings
+
+
+def test_every_request_of_a_lost_worker_is_accounted_for() -> None:
+    script = Script()
+    for number in range(5):
+        script.add(number, PRODUCE, 9, produce(batch(-1, 900), topic="a"), took(0), connection=number)
+    items = load(script.capture(), script.shelf, settings()).items
+    items[4].refusal = Refusal(Disposition.POLICY, "excluded")
+    ledger, results = PartLedger(items), ResultTable()
+    results.append(RequestResult(1, Disposition.ANSWERED))
+    results.append(RequestResult(0, Disposition.TIMED_OUT))
+    results.append(RequestResult(4, Disposition.POLICY, "excluded"))
+    ledger.add(packed_endings(results))
+    assert len(ledger) == 2
+    lines = [json.loads(line) for line in ledger.lines("it died")]
+    assert sorted((line["bucket"], line["requests"], line["reason"]) for line in lines) == [
+        ("answered", 1, "its result was lost: it died"),
+        ("policy", 1, "excluded"),
+        ("policy", 2, "nothing is known of it: it died"),
+        ("timed out", 1, "its result was lost: it died"),
+    ]
+    assert {line["api"] for line in lines} == {"Produce"}
+
+
+@pytest.mark.parametrize("body", [b"junk", zlib.compress(b"12345"), zlib.compress(bytes(8) + b"\xff" * 8)])
+def test_a_report_that_no_worker_sends_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says, the worker is lost then
+        PartLedger(()).add(body)
