@@ -10,11 +10,11 @@ from kdissect.cli.context import (
     notify,
 )
 from kdissect.cli.outputs import output_file, output_folder
-from kdissect.cli.report_build import report_input, signal_grid, time_grid
+from kdissect.cli.report_build import ReportInput, report_input, signal_grid, time_grid
 from kdissect.errors import ExitCode
 
 if TYPE_CHECKING:
-    from kdissect.report.model.summary import Summary
+    from kdissect.report.model.summary import ProfileBy, Summary
     from kdissect.report.thresholds import Condition
 
 PAPER_WIDTH = 120  # columns of report.txt
@@ -32,17 +32,12 @@ def analyze(arguments: argparse.Namespace) -> int:
         from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.json import to_json
         from kdissect.report.render.report_text import render
-        from kdissect.report.render.terminal import Terminal, terminal_of
+        from kdissect.report.render.terminal import Terminal
 
         by = ProfileBy(arguments.by)
         summary = found.summary(by)
         as_json = to_json(summary) + "\n"
-        sys.stdout.write(
-            as_json
-            if arguments.format == "json"
-            else render(summary, terminal_of(sys.stdout, full=arguments.full, color=arguments.color))
-        )
-        sys.stdout.flush()
+        print_report(summary, arguments)
         if folder:
             folder.write("report.json", as_json)
             folder.write("report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True)))
@@ -52,12 +47,7 @@ def analyze(arguments: argparse.Namespace) -> int:
 
             where, name = page
             where.write(name, render_page(make_page_data(summary, found.partial, grid)))
-        # Conditions refer to the profile by API, which is built again only if another profile was shown.
-        judged = summary if by is ProfileBy.API or not conditions else found.summary()
-        sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
-        for sentence in sentences:
-            notify(f"kdissect: {sentence}")
-        return run.exit_code(ExitCode.CONDITION_MET if sentences else ExitCode.DONE)
+        return run.exit_code(judge(found, summary, by, conditions))
 
 
 def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
@@ -68,3 +58,33 @@ def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
     from kdissect.report.thresholds import conditions
 
     return conditions(texts, SUMMARY_VOCABULARY)
+
+
+def print_report(summary: "Summary", arguments: argparse.Namespace) -> None:
+    """Print a report as --format, --full and --color want it."""
+    from kdissect.report.render.json import to_json
+    from kdissect.report.render.report_text import render
+    from kdissect.report.render.terminal import terminal_of
+
+    sys.stdout.write(
+        to_json(summary) + "\n"
+        if arguments.format == "json"
+        else render(summary, terminal_of(sys.stdout, full=arguments.full, color=arguments.color))
+    )
+    sys.stdout.flush()
+
+
+def judge(
+    found: ReportInput, summary: "Summary", by: "ProfileBy", conditions: "Sequence[Condition[Summary]]"
+) -> ExitCode:
+    """Print which conditions of --fail-on are met. Return the exit code.
+
+    Conditions refer to the profile by API, which is built again only if another profile was shown.
+    """
+    from kdissect.report.model.summary import ProfileBy
+
+    judged = summary if by is ProfileBy.API or not conditions else found.summary()
+    sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
+    for sentence in sentences:
+        notify(f"kdissect: {sentence}")
+    return ExitCode.CONDITION_MET if sentences else ExitCode.DONE

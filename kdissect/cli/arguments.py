@@ -12,6 +12,7 @@ from kdissect.cli.options import (
     RANKINGS,
     add_color,
     add_common,
+    add_ranking,
     count_argument,
 )
 from kdissect.cli.payload_options import add_schemas
@@ -95,6 +96,7 @@ def build_parser() -> _Parser:
     """Return the parser of all commands, from which docs/cli.md is made too."""
     from kdissect.cli.dump import add_dump
     from kdissect.cli.replay_options import add_replay
+    from kdissect.cli.report import add_report
     from kdissect.cli.schema import add_schema
     from kdissect.cli.slice import add_slice
     from kdissect.cli.watch_options import add_watch
@@ -121,6 +123,7 @@ def build_parser() -> _Parser:
         )
     )
     add_watch(commands.add_parser("watch", help="follow captures that never end"))
+    add_report(commands.add_parser("report", help="report on the last hour or day of a watch"))
     add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
     _add_completion(commands.add_parser("completion", help="print the completion for bash, zsh or fish"))
     _add_examples(parser, "")
@@ -142,21 +145,7 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
-    parser.add_argument(
-        "--by",
-        choices=RANKINGS,
-        default=RANKINGS[0],
-        help="what the profile ranks by service time (default: api)",
-    )
-    parser.add_argument("--full", action="store_true", help="show every section, not just one screen")
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="exit with 3 if this condition is met: finding=severity (slow_broker=warning, "
-        "any=critical) or a limit ('produce.p99>50ms')",
-    )
+    add_ranking(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",

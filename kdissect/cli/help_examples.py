@@ -34,6 +34,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("kdissect watch ring --every 5s --out tables", "a ring of captures, while it is written"),
         ("kdissect watch --interface eth0 --port 9092", "what passes right now"),
     ),
+    "report": (
+        ("kdissect report tables --last 1h", "the last hour of a watch that writes to tables"),
+        ("kdissect report tables --last 24h --html day.html", "the last day, with a page"),
+    ),
     "who": (("kdissect who orders incident.pcap", "who writes and who reads a topic"),),
     "diff": (("kdissect diff before.pcap after.pcap --by client", "what changed after a deployment"),),
     "ready": (("kdissect ready --for 4.0 incident.pcap", "which clients Kafka 4.0 breaks"),),

@@ -96,6 +96,25 @@ def add_color(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ranking(parser: argparse.ArgumentParser) -> None:
+    """Add what a report shows, and when it fails: --by, --full and --fail-on."""
+    parser.add_argument(
+        "--by",
+        choices=RANKINGS,
+        default=RANKINGS[0],
+        help="what the profile ranks by service time (default: api)",
+    )
+    parser.add_argument("--full", action="store_true", help="show every section, not just one screen")
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with 3 if this condition is met: finding=severity (slow_broker=warning, "
+        "any=critical) or a limit ('produce.p99>50ms')",
+    )
+
+
 def add_port(parser: argparse._ActionsContainer) -> None:
     """Add the option that limits the work to some TCP ports."""
     parser.add_argument(

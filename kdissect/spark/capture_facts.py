@@ -1,5 +1,10 @@
 """The facts of a capture in a report, from its index and the counts of pass one."""
 
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import chain
+from typing import Any
+
 from kdissect.capture.index.index import CaptureIndex
 from kdissect.capture.packets.link_layer import LINK_TYPES
 from kdissect.capture.segment_index import Counts
@@ -60,3 +65,29 @@ def capture_facts(index: CaptureIndex, counts: Counts) -> CaptureFacts:
         largest_clock_step=largest_step,
         warnings=index.warnings,
     )
+
+
+LARGEST = ("largest_clock_step_ns", "largest_clock_step")
+TEXTS = ("files", "link_types", "warnings")
+
+
+def merge_facts(facts: Sequence[CaptureFacts]) -> CaptureFacts:
+    """Return the facts of several captures as those of one; counts are added up."""
+    seen = [one for one in facts if one.files]
+    largest = max(seen, key=lambda one: one.largest_clock_step_ns, default=CaptureFacts())
+    times: dict[str, Any] = {
+        "first_time_ns": min(
+            (one.first_time_ns for one in seen if one.first_time_ns is not None), default=None
+        ),
+        "last_time_ns": max((one.last_time_ns for one in seen if one.last_time_ns is not None), default=None),
+        **{name: getattr(largest, name) for name in LARGEST},
+    }
+    texts: dict[str, Any] = {
+        name: tuple(dict.fromkeys(chain(*(getattr(one, name) for one in seen)))) for name in TEXTS
+    }
+    counts: dict[str, Any] = {
+        field.name: sum(getattr(one, field.name) for one in seen)
+        for field in fields(CaptureFacts)
+        if field.name not in times and field.name not in texts
+    }
+    return CaptureFacts(**counts, **times, **texts)

@@ -136,7 +136,7 @@ def summary_step(
     pending, merged = [], EMPTY
     wanted = SOURCE_TABLES if grid is not None else SIGNAL_SOURCES if steps is not None else ()
     tables_of_splits = build_tables(
-        _counting(batches, counts),
+        counting(batches, counts),
         splits,
         treatment,
         (*wanted, *(TCP_TABLES if steps is not None else ())),
@@ -236,7 +236,7 @@ def partials_only(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return [batch for batch in batches if COUNTS_PART not in batch["part"].to_pylist()]
 
 
-def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
+def counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
     """Pass descriptors on, and add the rows of counts (bucket -1) to `counts`."""
     for batch in batches:
         for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():

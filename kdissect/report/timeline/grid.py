@@ -36,10 +36,15 @@ class Grid(NamedTuple):
         return steps
 
 
-def grid_over(first_ns: int | None, last_ns: int | None, most: int = MAX_STEPS) -> Grid:
-    """Return the finest grid of at most `most` steps whose first step begins at a round time."""
+def grid_over(first_ns: int | None, last_ns: int | None, most: int = MAX_STEPS, shortest_ns: int = 0) -> Grid:
+    """Return the finest grid of at most `most` steps whose first step begins at a round time.
+
+    A step has a length of at least `shortest_ns`.
+    """
     first, last = first_ns or 0, last_ns or 0
     for length in LENGTHS_NS:
+        if length < shortest_ns:
+            continue
         start = first // length * length
         steps = (last - start) // length + 1
         if steps <= most:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kdissect.capture.flow_table import BUCKETS
 from kdissect.capture.index.splits import Split
+from kdissect.capture.segment_index import Counts
 from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
 from kdissect.report.partials import EMPTY, merge, summarise, to_arrow
 from kdissect.report.timeline.grid import Grid
@@ -54,6 +55,7 @@ class BatchPlan:
     keys: KeyLog = NO_KEYS
     age_limits: AgeLimits = DEFAULT_AGES
     steps: Grid | None = None  # on which signals are counted; None: they are not
+    page: Grid | None = None  # on which figures of pages are counted, beside those of signals; None: not
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class BatchFigures:
     files: list[str] = field(default_factory=list)  # paths below `out`
     finished: list[bytes] = field(default_factory=list)  # partials of what this batch has finished
     unfinished: list[bytes] = field(default_factory=list)  # what would be added if the captures ended now
+    packets: list[int] = field(default_factory=lambda: [0] * len(Counts._fields))  # Counts of pass one
 
     def add(self, other: "BatchFigures") -> None:
         """Add the figures of another task."""
@@ -80,6 +83,7 @@ class BatchFigures:
             self.latency[bucket] = self.latency.get(bucket, 0) + count
         for name in ("unanswered", "errors", "open", "aged", "state_bytes"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.packets = list(map(sum, zip(self.packets, other.packets, strict=True)))
         self.names |= other.names
         self.files += other.files
         self.finished += other.finished
@@ -141,19 +145,21 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
     over: list[Int64s] = []
 
     def tables() -> Iterator[Batches]:
-        yield from dissection.feed(ordered_by_split(blob for _, blob in rows))
+        yield from dissection.feed(
+            tasks.counting(ordered_by_split(blob for _, blob in rows), figures.packets)
+        )
         aged = dissection.aged(plan.now_ns, plan.age_limits)
         figures.aged = aged.idle
         over.append(dissection.every_row() if plan.is_last else aged.rows)
         yield from dissection.end(over[0])
 
-    figures.finished = _summed(_kept(tables(), figures, writer, plan), plan.steps)
+    figures.finished = _summed(_kept(tables(), figures, writer, plan), plan)
     figures.open = dissection.connections - len(over[0])
     state = to_bytes(dissection.carried(over[0]))
     figures.state_bytes = len(state)
     _write_private(Path(plan.state_after, name), state)
     if plan.steps is not None and not plan.is_last:
-        figures.unfinished = _summed(_if_it_ended_now(state, plan), plan.steps)
+        figures.unfinished = _summed(_if_it_ended_now(state, plan), plan)
     if writer is not None:
         figures.files = writer.close()
     pa.default_memory_pool().release_unused()
@@ -182,15 +188,15 @@ def _if_it_ended_now(state: bytes, plan: BatchPlan) -> Iterator[Batches]:
     yield from dissection.end(dissection.every_row())
 
 
-def _summed(batches: Iterable[Batches], steps: Grid | None) -> list[bytes]:
-    """Return the partial of batches of tables; nothing without `steps`."""
+def _summed(batches: Iterable[Batches], plan: BatchPlan) -> list[bytes]:
+    """Return the partial of batches of tables; nothing without the `steps` of the plan."""
     merged, pending = EMPTY, []
     for tables in tasks.coalesce_batches(batches):
-        if steps is not None:
-            pending.append(summarise(tables, None, steps))
+        if plan.steps is not None:
+            pending.append(summarise(tables, plan.page, plan.steps))
         if len(pending) == tasks.MERGED_AT:
             merged, pending = merge([merged, *pending]), []
-    return [to_blob(to_arrow(merge([merged, *pending])))] if steps is not None else []
+    return [to_blob(to_arrow(merge([merged, *pending])))] if plan.steps is not None else []
 
 
 def state_name(partition: int) -> str:

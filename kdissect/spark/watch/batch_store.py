@@ -7,6 +7,7 @@
     <checkpoint>/partials/           what incidents of the last minutes are found from (`recent_incidents`)
     <checkpoint>/state/00000012/     the state after that batch, a file for each partition
     <out>/<table>/hour=…/batch-00000012-003.parquet
+    <out>/_figures/                  what reports are made from (`figure_files`)
 
 Tasks write into folders of an attempt. `commit` moves these files to their places and then replaces
 commit.json, which alone makes the batch count. A run that ends before that, at whatever moment, has done
@@ -31,6 +32,7 @@ from typing import Any
 
 from kdissect.cache_directory import is_private
 from kdissect.errors import OutputError, UserError
+from kdissect.spark.watch import figure_files
 from kdissect.spark.watch.hour_writer import batch_of, write_names
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
@@ -148,6 +150,8 @@ class BatchStore:
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         attempt.end()
+        if self.out is not None:
+            figure_files.clean(self.out / figure_files.FOLDER, commit.batch)
 
     def _state_of(self, batch: int) -> Path:
         return self.checkpoint / "state" / f"{batch:08}"
@@ -161,6 +165,7 @@ class BatchStore:
             if int(state.name) != self.last.batch:
                 shutil.rmtree(state, ignore_errors=True)
         if self.out is not None:
+            figure_files.clean(self.out / figure_files.FOLDER, self.last.batch)
             for pattern in (f"*/hour=*/{FILES}", f"*/{FILES}"):
                 for path in self.out.glob(pattern):
                     if batch_of(path.name) > self.last.batch:

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kdissect.report.build.recent_report import WINDOW_NS, endless_grid, recent_report
+from kdissect.report.build.recent_report import (
+    WINDOW_NS,
+    endless_grid,
+    endless_page_grid,
+    recent_report,
+)
+from kdissect.report.build.regrid import without_page
 from kdissect.report.incidents.incident_log import IncidentChange, IncidentLog
 from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
@@ -45,6 +51,10 @@ class RecentIncidents:
             self._origin_ns = first_ns
         return endless_grid(self._origin_ns or 0)
 
+    def page_grid(self) -> Grid:
+        """Return the grid of all batches for pages; `grid` was called before."""
+        return endless_page_grid(self._origin_ns or 0)
+
     def add(
         self, span: BatchSpan, finished: Sequence[bytes], unfinished: Sequence[bytes]
     ) -> list[IncidentChange]:
@@ -55,11 +65,11 @@ class RecentIncidents:
             span = span._replace(first_ns=now_ns, last_ns=now_ns)
         if not now_ns:
             return []
-        self._keep(span, self.finished)
+        self._keep(span, without_page(self.finished))
         self._spans = [one for one in self._spans if one.last_ns > now_ns - WINDOW_NS]
         self._partials = {one.batch: self._partials[one.batch] for one in self._spans}
         summary = recent_report(
-            [*self._partials.values(), self.unfinished],
+            [*self._partials.values(), without_page(self.unfinished)],
             self.grid(None),
             min(one.first_ns for one in self._spans),
             now_ns,

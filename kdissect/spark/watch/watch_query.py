@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING, Any
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex, index_captures
 from kdissect.capture.inputs import CaptureFile, open_inputs
+from kdissect.capture.segment_index import Counts
+from kdissect.errors import OutputError
+from kdissect.report.build.regrid import StepGrids
 from kdissect.report.incidents.incident_log import IncidentChange
 from kdissect.report.partials import EMPTY, Partial
+from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.failures import job_error
 from kdissect.spark.partitioning import tasks_for
 from kdissect.spark.session import Engine
@@ -35,6 +39,7 @@ from kdissect.spark.watch.batch_step import (
     scan_step,
 )
 from kdissect.spark.watch.batch_store import BatchStore, Commit
+from kdissect.spark.watch.figure_files import FOLDER, MINUTE_NS, FigureHeader, compact, write_batch
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
 from kdissect.spark.watch.file_stream import MOST_FILES, SETTLE_SECONDS
 from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
@@ -103,6 +108,7 @@ class WatchQuery:
         self._active = threading.Lock()  # held while a batch is processed
         self._last_activity = time.monotonic()
         self._grown = 0
+        self._compacted = -1  # minute
         self._incidents = RecentIncidents(store.partials, store.last.incidents)
         self._incidents.clean()
         self._served: tuple[KeyLog, KeyLog] = (NO_KEYS, NO_KEYS)  # as read, and as tasks get it
@@ -212,9 +218,12 @@ class WatchQuery:
                     keys=self._keys(index),
                     age_limits=self._settings.age_limits,
                     steps=self._incidents.grid(index.earliest_time_ns),
+                    page=self._incidents.page_grid() if attempt.out else None,
                 )
                 figures = self._run(plan)
                 changes = self._find_incidents(plan, index, figures)
+                if attempt.out is not None:
+                    figures.files += self._write_figures(attempt.out, plan, index, figures)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
@@ -234,6 +243,7 @@ class WatchQuery:
                 raise
             finally:
                 attempt.end()
+        self._compact(now_ns)
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
         found = self._incidents.finished, self._incidents.unfinished
@@ -246,6 +256,36 @@ class WatchQuery:
         first_ns, last_ns = index.earliest_time_ns or 0, index.latest_time_ns or 0
         span = BatchSpan(plan.batch, first_ns, last_ns, index.packets)
         return self._incidents.add(span, figures.finished, figures.unfinished)
+
+    def _write_figures(
+        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures
+    ) -> list[str]:
+        """Write what reports are made from. Return the paths of the files. Raise OutputError."""
+        assert plan.steps is not None
+        assert plan.page is not None
+        latest_ns = index.latest_time_ns or plan.now_ns
+        header = FigureHeader(
+            plan.batch,
+            plan.batch,
+            index.earliest_time_ns or latest_ns,
+            latest_ns,
+            StepGrids(plan.steps, plan.page),
+            capture_facts(index, Counts(*figures.packets)),
+        )
+        try:
+            return write_batch(folder, header, self._incidents.finished, self._incidents.unfinished)
+        except OSError as error:
+            raise OutputError.of(folder, error) from None
+
+    def _compact(self, now_ns: int) -> None:
+        """Join files of figures once for each minute of the captures."""
+        minute = now_ns // MINUTE_NS
+        if self._store.out is not None and minute != self._compacted:
+            self._compacted = minute
+            try:
+                compact(self._store.out / FOLDER, now_ns)
+            except OSError as error:
+                raise OutputError.of(self._store.out, error) from None
 
     def _run(self, plan: BatchPlan) -> BatchFigures:
         """Run both passes over the splits of a batch."""
