@@ -30,6 +30,7 @@ from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, 
 from kdissect.replay.engine.preflight import brokers_of_log, check_output, check_target
 from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.plan import make_plan
+from kdissect.replay.results.pass_rate import rate_text
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
 from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
@@ -38,6 +39,8 @@ from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
 from kdissect.replay.results.run_verdicts import EXIT_CODES
 from kdissect.replay.safety import no_plaintext
 from kdissect.replay.settings import (
+    DRY_CLUSTER,
+    DRY_TARGET,
     Breaker,
     Caps,
     Credentials,
@@ -71,7 +74,7 @@ def replay(chosen: argparse.Namespace) -> int:
         return _compare(chosen, fail_on)
     settings, notice = settings_of(chosen), silent if chosen.quiet else _say
     executes = chosen.replay in ("run", "try") and chosen.execute
-    if executes:
+    if executes and not chosen.dry_target:
         check_output(_run_folder(chosen, settings), chosen.paths)
     if chosen.keylog and not os.path.exists(chosen.keylog):
         raise UsageError(f"{chosen.keylog}: no such file or directory")
@@ -143,6 +146,10 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
     _refuse_nothing(plan)
     folder = _run_folder(chosen, prepared.settings)
     notice = silent if chosen.quiet else _say
+    if prepared.settings.dry_partitions:
+        prepared.play(notice)
+        _write(rate_text(played.outcome.results) for played in prepared.passes)
+        return ExitCode.DONE
     prepared.play(notice, partial(save_pass, prepared, folder, plan), folder)
     code = ExitCode.DONE
     for number, played in enumerate(prepared.passes):
@@ -250,6 +257,10 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
 
     Raise UsageError for a login without user or password, or one that would travel unprotected.
     """
+    if bool(chosen.target) == chosen.dry_target:
+        raise UsageError("--target names the brokers that are sent to; --dry-target sends to memory instead")
+    if chosen.dry_target:
+        chosen.target, chosen.i_know_target = [DRY_TARGET], DRY_CLUSTER
     credentials, tls = _credentials(chosen), _tls(chosen)
     if credentials and tls is None and not chosen.plaintext_credentials:
         for host, port in chosen.target:
@@ -259,6 +270,7 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
     prefix = chosen.prefix or f"try-{run}-" if chosen.replay == "try" else chosen.prefix
     return ReplaySettings(
         target=tuple(chosen.target),
+        dry_partitions=int(chosen.dry_target),
         run=run,
         prefix="" if chosen.isolated_target else prefix,
         topic_map=dict(chosen.topic_map),

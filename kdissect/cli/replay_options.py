@@ -138,7 +138,8 @@ class Option(NamedTuple):
 
 
 TARGET = (
-    Option("--target", addresses, "HOST:PORT[,HOST:PORT]", "brokers of the target", required=True),
+    Option("--target", addresses, "HOST:PORT[,HOST:PORT]", "brokers of the target"),
+    Option("--dry-target", None, None, "send to a target in memory, which shows how fast the replayer is"),
     Option(
         "--allow-host",
         str,

@@ -7,6 +7,9 @@ from enum import StrEnum
 from kdissect.exchanges.filter import ExchangeFilter
 
 Address = tuple[str, int]
+DRY_TARGET: Address = ("dry-target.invalid", 9092)
+DRY_CLUSTER = "dry-target"
+"""The address and the cluster id of a target in memory (see `engine.dry_target`)."""
 
 
 class Pace(StrEnum):
@@ -100,6 +103,7 @@ class ReplaySettings:
     topic_ids: dict[bytes, str] = field(default_factory=dict)  # names that the capture does not show
     group_map: dict[str, str] = field(default_factory=dict)
     transactional_map: dict[str, str] = field(default_factory=dict)
+    dry_partitions: int = 0  # of each topic of a target in memory; 0: the target is a cluster
     allowed_hosts: tuple[str, ...] = ()  # beside the target's own: names, addresses, networks
     known_target: str | None = None  # its cluster id, given by the user
     allowed_apis: frozenset[int] = frozenset()

@@ -20,12 +20,8 @@ import uvloop
 
 from kdissect.protocol.codec.messages import decode_request, encode_response
 from kdissect.protocol.records.batches import PREFIX_BYTES
-from kdissect.protocol.schema.definition import (
-    Field,
-    Message,
-    fields_at,
-)
 from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.engine.dry_target import default_fields
 from kdissect.replay.rewrite.batch_rewrite import modern
 
 PARTITIONS = 6
@@ -91,7 +87,7 @@ def _records_at(frame: bytes | memoryview, version: int) -> int:
 @lru_cache(1 << 16)
 def _canned(key: int, version: int, said: bytes) -> bytes:
     """Return an answer without its correlation id."""
-    body = _default(APIS[key].response, version)
+    body = default_fields(APIS[key].response, version)
     if key == API_VERSIONS:
         body["api_keys"] = [
             {"api_key": each, "min_version": api.live.start, "max_version": api.live.stop - 1}
@@ -113,17 +109,6 @@ def _canned(key: int, version: int, said: bytes) -> bytes:
         body |= {"generation_id": 1, "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER}
         body["members"] = [{"member_id": MEMBER, "metadata": b""}]
     return encode_response(key, version, {"correlation_id": 0}, body)[4:]
-
-
-def _default(owner: Message | Field, version: int) -> dict[str, object]:
-    """Return a struct with nothing in it."""
-    return {
-        field.name: (
-            [] if field.array else _default(field, version) if field.type == "struct" else field.default
-        )
-        for field in fields_at(owner, version)
-        if field.tag is None
-    }
 
 
 def _metadata(version: int, asked: dict[str, object]) -> dict[str, object]:

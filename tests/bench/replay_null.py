@@ -2,7 +2,8 @@
 
     python -m tests.bench.replay_null [REQUESTS_PER_SECOND [SECONDS [CONNECTIONS [PROCESSES [KIND]]]]]
 
-KIND is one of `replay_traffic.py`, or `asap`: the mixed one as fast as may be. Lag is what a request was sent
+KIND is one of `replay_traffic.py`, or `asap`: the mixed one as fast as may be, or `dry`: the same into a
+target in memory (`--dry-target`). Lag is what a request was sent
 later than due. On two cores, replayer and broker can be kept apart by running this behind `taskset -c 0`,
 with BROKER_CPU=1 in the environment.
 """
@@ -23,11 +24,13 @@ from kdissect.replay.engine.pass_worker import PassWorker, collect_little
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import (
+    DRY_TARGET,
     Groups,
     Pace,
     ReplaySettings,
 )
 from kdissect.replay.target.cluster import TargetCluster
+from tests.bench.null_broker import PARTITIONS
 from tests.bench.replay_traffic import GROUPS, KINDS
 from tests.helpers.paper_target import Anywhere, Script
 
@@ -48,11 +51,12 @@ def main() -> None:
             port = int(broker.stdout.readline())
             if "BROKER_CPU" in os.environ:
                 os.sched_setaffinity(broker.pid, {int(os.environ["BROKER_CPU"])})
-            made = KINDS["mixed" if kind == "asap" else kind](rate, seconds, connections)
+            made = KINDS["mixed" if kind in ("asap", "dry") else kind](rate, seconds, connections)
             asked = ReplaySettings(
-                target=(("127.0.0.1", port),),
+                target=(DRY_TARGET if kind == "dry" else ("127.0.0.1", port),),
+                dry_partitions=PARTITIONS if kind == "dry" else 0,
                 prefix="t-",
-                pace=Pace.ASAP if kind == "asap" else Pace.SCHEDULE,
+                pace=Pace.ASAP if kind in ("asap", "dry") else Pace.SCHEDULE,
                 processes=processes,
                 groups=GROUPS.get(kind, Groups.OFF),
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kdissect.files import is_full
+from kdissect.replay.engine.dry_target import transport_for
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.pass_results import PassOutcome
 from kdissect.replay.engine.player import Player, PlayerSetup
@@ -24,7 +25,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
-from kdissect.replay.net.transport import TcpTransport, drive, nonce, now_ns, wall_ns
+from kdissect.replay.net.transport import drive, nonce, now_ns, wall_ns
 from kdissect.replay.rewrite.batch_rewrite import modern, rewritten
 from kdissect.replay.settings import ReplaySettings
 
@@ -64,7 +65,7 @@ class PassWorker:
         settings, context = setup.settings, setup.context
         self._setup = setup
         self._done = False
-        self._transport = TcpTransport(settings.tls)
+        self._transport = transport_for(settings)
         self._pool = ConnectionPool(settings, context.cluster, self._transport, nonce)
         with collect_little():
             prepared = prepare_requests(context, setup.items)

@@ -95,6 +95,9 @@ class Replay:
             self.close()
             raise
         source = self.loaded.source
+        if settings.dry_partitions:
+            most = max((topic.partitions for topic in source.topics.values()), default=0)
+            self.settings = settings = dataclasses.replace(settings, dry_partitions=max(most, 1))
         resolved = resolve_all(captured_hosts(source))
         self.cluster = TargetCluster(Admission(settings, source, resolved, is_own))
         self.target = TargetDescription()

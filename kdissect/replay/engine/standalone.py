@@ -4,8 +4,9 @@ from typing import cast
 
 from kdissect.replay.disposition import SkipRequest
 from kdissect.replay.effects import CONTROL, Coroutine, T
+from kdissect.replay.engine.dry_target import transport_for
 from kdissect.replay.net.pool import ConnectionPool
-from kdissect.replay.net.transport import NoTimedWork, TcpTransport, drive, nonce
+from kdissect.replay.net.transport import NoTimedWork, drive, nonce
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
@@ -16,7 +17,7 @@ def run_standalone(settings: ReplaySettings, cluster: TargetCluster, coroutine: 
 
     Raise AbortRun or HandshakeFailed if the target cannot be asked, or the request cannot be sent.
     """
-    transport = TcpTransport(settings.tls)
+    transport = transport_for(settings)
     pool = ConnectionPool(settings, cluster, transport, nonce)
     ends: list[tuple[T | None, Exception | None]] = []
     for address in settings.target:

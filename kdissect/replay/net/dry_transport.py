@@ -1,0 +1,61 @@
+"""Connections to a target in memory: no socket, no other process, and no time on the way.
+
+What is sent is answered at once, and the responses arrive when the present event has been dealt with.
+"""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import IPv4Address
+
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.transport import TcpTransport
+from kdissect.replay.settings import Address
+
+PEER = IPv4Address("192.0.2.1")  # of a network for documentation (RFC 5737), which no route leads to
+CORRELATION = slice(8, 12)  # of a request frame with its length
+
+
+class DryTransport(TcpTransport):
+    """Hands frames to a broker in memory, and its responses to the connections by which they came."""
+
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+        """`answer` returns the response to a frame, without its length and its correlation id."""
+        super().__init__(None)
+        self._answer = answer
+        self._responses: dict[Connection, list[bytes]] = {}
+
+    def connect(self, connection: Connection, address: Address) -> None:
+        """Connect as soon as the present event has been dealt with."""
+        del address
+        asyncio.get_running_loop().call_soon(self._accept, connection)
+
+    def send(self, connection: Connection, data: bytes) -> None:
+        """Have the broker answer a frame."""
+        pending = connection.pending
+        if not pending or pending[-1][0] != int.from_bytes(data[CORRELATION], "big"):
+            return  # no response is due
+        response = self._answer(data)
+        framed = b"".join(((len(response) + 4).to_bytes(4, "big"), data[CORRELATION], response))
+        if not self._responses:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._responses.setdefault(connection, []).append(framed)
+
+    def flush(self) -> None:
+        """Do nothing: what was sent has arrived."""
+
+    def disconnect(self, connection: Connection) -> None:
+        """Drop what has not arrived yet."""
+        self._responses.pop(connection, None)
+
+    def _accept(self, connection: Connection) -> None:
+        def made() -> None:
+            if not connection.closed and self.pool is not None and self.pool.resolved(connection, [PEER]):
+                self.pool.connected(connection, PEER)
+
+        self._deal_with(lambda _pool: made())
+
+    def _deliver(self) -> None:
+        arrived, self._responses = self._responses, {}
+        for connection, responses in arrived.items():
+            if not connection.closed:
+                self.received(connection, responses[0] if len(responses) == 1 else b"".join(responses))
