@@ -23,6 +23,7 @@ from kdissect.cache_directory import cache_home
 from kdissect.files import ScratchDirectory, processor_count
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
 from kdissect.spark.startup.java import check_user_name, find_java
 from kdissect.spark.startup.jvm import (
@@ -31,6 +32,7 @@ from kdissect.spark.startup.jvm import (
     JvmLaunch,
     spark_jars,
 )
+from kdissect.spark.startup.lean_context import leave_out_scopes
 from kdissect.spark.startup.prefork import (
     SOCKET,
     PreforkedDaemon,
@@ -204,6 +206,8 @@ class Engine:
         if self._building.ident is not None:
             return
         if self.settings.local and is_on(Shortcut.PREFORK) and can_prefork(self.home / SOCKET):
+            if is_on(Shortcut.LOAD_ONCE):
+                load_once.load()
             with disk_full_explained():
                 self._prefork = PreforkedDaemon(self.home / SOCKET)
         self._building.start()
@@ -219,6 +223,8 @@ class Engine:
         if self._failure is not None:
             raise self._failure
         assert self._context is not None
+        if self.settings.local:
+            leave_out_scopes(self._context)
         return self._context
 
     def session(self) -> "SparkSession":

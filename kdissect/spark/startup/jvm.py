@@ -16,8 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kdissect.spark.startup.class_data_sharing import ClassArchive
+from kdissect.spark.startup.hand_over import ADDRESS
 from kdissect.spark.startup.java import Java
-from kdissect.spark.startup.prefork import ADDRESS, SOCKET
+from kdissect.spark.startup.lean_context import lean_environment
+from kdissect.spark.startup.prefork import SOCKET
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
@@ -145,15 +147,19 @@ class JvmLaunch:
         package = Path(__file__).parents[3]
         if package.name not in ("site-packages", "dist-packages"):
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package), kept.get("PYTHONPATH", "")]))
-        return kept | {
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
-            "SPARK_CONNECT_MODE": "0",
-            ADDRESS: str(self.home / SOCKET),
-            # Every arena that glibc adds for a thread keeps the memory that was freed in it.
-            "MALLOC_ARENA_MAX": "2",
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-        }
+        return (
+            kept
+            | (lean_environment() if self.local else {})
+            | {
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
+                "SPARK_CONNECT_MODE": "0",
+                ADDRESS: str(self.home / SOCKET),
+                # Every arena that glibc adds for a thread keeps the memory that was freed in it.
+                "MALLOC_ARENA_MAX": "2",
+                "OPENBLAS_NUM_THREADS": "1",
+                "OMP_NUM_THREADS": "1",
+            }
+        )
 
     def _settings_folders(self) -> list[str]:
         names = () if self.local else ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")

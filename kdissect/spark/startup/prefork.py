@@ -2,16 +2,15 @@
 
 Spark makes its Python workers by forking a daemon, which it starts with the first job. Only then would that
 daemon import NumPy, PyArrow and Numba and load the compiled kernels, while the job waits. This process has
-loaded most of that for itself, so it forks a child while the JVM starts. The child loads the rest and waits.
-The program that Spark starts as its daemon (`worker_daemon`) hands its pipes and its environment over to the
-child, which then is the daemon.
+loaded most of that for itself, so it forks a child while the JVM starts. The child loads the compiled kernels
+and waits. The program that Spark starts as its daemon (`worker_daemon`) hands its pipes and its environment
+over to the child (`hand_over`), which then is the daemon.
 
 On the executors of a cluster there is no such child; there, and if anything here fails, the daemon loads
 everything.
 """
 
 import gc
-import importlib
 import json
 import os
 import select
@@ -23,21 +22,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from kdissect.jit import kernel_cache
+from kdissect.spark.startup import load_once
+from kdissect.spark.startup.hand_over import PIPES, TAKEN
 from kdissect.spark.startup.switch import Shortcut, is_on
 
-ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the child waits
 SOCKET = "standby"  # its name in the directory of the run
 LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
-PIPES = (0, 1, 2)
-TAKEN = b"1"  # what the child answers when it has taken over
 MESSAGE_BYTES = 1 << 20  # bytes of arguments and environment
-PRELOADED = (
-    "pyspark.worker",
-    "pyspark.sql.types",
-    "pyspark.sql.conversion",
-    "pyspark.sql.pandas.serializers",
-    "pyspark.sql.pandas.types",
-)
 
 
 def preload() -> None:
@@ -45,8 +36,7 @@ def preload() -> None:
 
     A warm-up that fails is ignored: the job would fail in the same way and report it.
     """
-    for name in PRELOADED:
-        importlib.import_module(name)
+    load_once.load()
     # Uncompiled kernels have nothing to load.
     if is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
         with suppress(Exception):
@@ -139,25 +129,3 @@ def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
 
     connection.send(TAKEN)
     daemon.manager()
-
-
-def hand_over() -> bool:
-    """Hand pipes and environment of this process to the child and wait for its end.
-
-    Return False if there is no child.
-    """
-    address = os.environ.get(ADDRESS)
-    if not address:
-        return False
-    with socket.socket(socket.AF_UNIX) as connection:  # noqa: TID251 - between two processes of one run
-        try:
-            connection.connect(address)
-            socket.send_fds(connection, [json.dumps([sys.argv, dict(os.environ)]).encode()], PIPES)
-            if connection.recv(len(TAKEN)) != TAKEN:
-                return False
-        except OSError:
-            return False
-        for pipe in PIPES:
-            os.close(pipe)
-        connection.recv(1)
-    return True

@@ -6,15 +6,18 @@ Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow 
 compiled kernels again. Here all of that is loaded once, and workers are forked from it.
 """
 
-from kdissect.spark.startup.block_pandas import block_pandas
-from kdissect.spark.startup.prefork import hand_over, preload
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.spark.startup.hand_over import hand_over
 
 
 def main() -> None:
     """Make workers, here or in the child of `prefork`."""
     if hand_over():
         return
+    # Imported late: handing over needs none of this, and the job waits for it.
+    from kdissect.spark.startup.block_pandas import block_pandas
+    from kdissect.spark.startup.prefork import preload
+    from kdissect.spark.startup.switch import Shortcut, is_on
+
     if is_on(Shortcut.BLOCK_PANDAS):
         block_pandas()
     preload()

@@ -6,24 +6,12 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.startup import prefork
-from kdissect.spark.startup.prefork import ADDRESS, LONGEST_ADDRESS, PreforkedDaemon, can_prefork, hand_over
+from kdissect.spark.startup.prefork import LONGEST_ADDRESS, PreforkedDaemon, can_prefork
 
 
 def test_a_long_path_leaves_no_room_for_a_socket() -> None:
     assert can_prefork(Path("/tmp/kdissect-x/standby"))
     assert not can_prefork(Path("/" + "x" * LONGEST_ADDRESS))
-
-
-def test_without_an_address_nothing_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ADDRESS, raising=False)
-    assert not hand_over()
-
-
-def test_nobody_at_the_address_means_that_the_daemon_works_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ADDRESS, str(tmp_path / "nobody"))
-    assert not hand_over()
 
 
 def test_the_child_ends_with_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +29,7 @@ def test_without_the_shortcut_nothing_is_warmed_up(monkeypatch: pytest.MonkeyPat
     warmed: list[bool] = []
     monkeypatch.setattr("kdissect.spark.startup.warmup.warm_up", lambda: warmed.append(True))
     monkeypatch.setattr("gc.freeze", lambda: None)
-    monkeypatch.setattr(prefork, "PRELOADED", ())
+    monkeypatch.setattr("kdissect.spark.startup.load_once.load", lambda: None)
     monkeypatch.delenv("KDISSECT_JIT", raising=False)
     prefork.preload()
     monkeypatch.setenv("KDISSECT_STARTUP", "-warm_up")

@@ -8,8 +8,10 @@ from kdissect.spark.startup import worker_daemon
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
-    monkeypatch.setattr(worker_daemon, "block_pandas", lambda: made.append("block_pandas"))
-    monkeypatch.setattr(worker_daemon, "preload", lambda: made.append("preload"))
+    monkeypatch.setattr(
+        "kdissect.spark.startup.block_pandas.block_pandas", lambda: made.append("block_pandas")
+    )
+    monkeypatch.setattr("kdissect.spark.startup.prefork.preload", lambda: made.append("preload"))
     monkeypatch.setattr("pyspark.daemon.manager", lambda: made.append("serve"))
     return made
 

@@ -1,0 +1,54 @@
+"""What both this process and Spark's Python workers need is loaded once, before the daemon is forked.
+
+Modules of both passes, PySpark, and Numba's own set-up took as long in this process as in the daemon that
+`prefork` forks. Now this process loads them while the JVM starts, and the daemon inherits them. The daemon
+itself calls this too: elsewhere, or without the shortcut, it has nothing to inherit.
+"""
+
+import gc
+import importlib
+import os
+
+from kdissect.jit import kernel_cache
+from kdissect.spark.startup.switch import Shortcut, is_on
+
+MODULES = (
+    "kdissect.spark.jobs",
+    "kdissect.spark.rdd_backend",
+    "kdissect.spark.startup.warmup",
+    "pyspark.worker",
+    "pyspark.sql.types",
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.pandas.types",
+)
+
+
+def load() -> None:
+    """Load what workers need, compiled kernels excepted."""
+    collects = gc.isenabled()
+    gc.disable()  # nothing that is loaded here is garbage, and looking for some takes a tenth of the time
+    try:
+        for name in MODULES:
+            importlib.import_module(name)
+        set_up_numba()
+    finally:
+        if collects:
+            gc.enable()
+
+
+def set_up_numba() -> None:
+    """Make Numba ready to load kernels, unless they run uncompiled.
+
+    Numba does this when the first kernel is called: it imports what it knows of Python and NumPy, most of
+    which no kernel here uses.
+    """
+    if os.environ.get(kernel_cache.SWITCH) == "0":
+        return
+    from numba.core.registry import cpu_target
+
+    from kdissect.jit.late_bitcode import parse_bitcode_late
+
+    if is_on(Shortcut.LATE_BITCODE):
+        parse_bitcode_late()
+    cpu_target.target_context.refresh()

@@ -1,0 +1,37 @@
+"""What is loaded before the fork is all that a worker needs, and Numba is set up only if kernels are compiled."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from kdissect.spark.startup import load_once
+
+LOADED = """
+import sys
+from kdissect.spark.startup import load_once
+load_once.load()
+print("pyspark.worker" in sys.modules, "kdissect.spark.tasks" in sys.modules, "numba" in sys.modules)
+"""
+
+
+def test_modules_of_the_workers_are_loaded_and_no_compiler_where_none_is_used() -> None:
+    from tests.helpers.command import environment
+
+    program = [sys.executable, "-c", LOADED]
+    done = subprocess.run(
+        program, env=environment(KDISSECT_JIT="0"), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True True False\n"
+
+
+def test_garbage_is_collected_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_once, "MODULES", ("json",))
+    monkeypatch.setattr(load_once, "set_up_numba", lambda: None)
+    load_once.load()
+    assert gc.isenabled()
+    monkeypatch.setattr(load_once, "MODULES", ("no_such_module",))
+    with pytest.raises(ModuleNotFoundError):
+        load_once.load()
+    assert gc.isenabled()
