@@ -1,7 +1,7 @@
 """Compiled kernels are loaded without their bitcode.
 
 Numba keeps two forms of a kernel in its cache: machine code, which runs, and bitcode, from which another
-kernel that calls this one is compiled. It parses the bitcode of each kernel that it loads, and that takes most
+kernel that calls this one is compiled. It parses the bitcode of each kernel that it loads, which takes most
 of the time of loading. Nothing is compiled in most runs. So bitcode stays unparsed here until something is
 compiled that needs it.
 """

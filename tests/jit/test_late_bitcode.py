@@ -1,4 +1,4 @@
-"""Kernels from the cache run without their bitcode, which is parsed when another kernel is linked with them."""
+"""Kernels from the cache run with their bitcode unparsed, until another kernel is linked with them."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """From the program that Spark starts as its daemon to the child that waits already (see `prefork`).
 
-The job waits for this, so it imports next to nothing. The program sends its arguments, its environment and its
-pipes to the child, which then is the daemon, and ends when the child does.
+The job waits for this, so it imports next to nothing. The program sends its arguments, its environment and
+its pipes to the child, which then is the daemon, and ends when the child does.
 """
 
 import json

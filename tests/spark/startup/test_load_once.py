@@ -1,4 +1,4 @@
-"""What is loaded before the fork is all that a worker needs, and Numba is set up only if kernels are compiled."""
+"""Workers find all modules loaded before the fork, and Numba set up only if kernels are compiled."""
 
 import gc
 import subprocess
