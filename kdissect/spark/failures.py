@@ -30,6 +30,8 @@ AUTHENTICATION = (
     "spark-defaults.conf of mode 0600, and name its directory in SPARK_CONF_DIR"
 )
 NO_MASTER = "the master of the Spark cluster does not answer (--master)"
+FAILED_BARRIER = "failed barrier"
+NO_BARRIER = "tasks that have to run at the same time could not start, or an executor was lost while they did"
 _SETTINGS = {
     "A secret key must be specified via the spark.authenticate.secret": AUTHENTICATION,
     "All masters are unresponsive": NO_MASTER,
@@ -37,7 +39,11 @@ _SETTINGS = {
 """What Spark says of settings that the user can put right, and the sentence for it."""
 
 MOST_CAUSES = 10
-_SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
+_SENTENCES = (
+    "InputError",
+    "CaptureChanged",
+    "DriverUnreachable",
+)  # exceptions whose message is meant for the user
 
 _UNREADABLE = ("FileNotFoundError", "PermissionError")
 
@@ -112,6 +118,8 @@ def explain(error: BaseException, log: Path | None = None) -> str:
         return text
     if worker := last_python_error(text):
         return worker
+    if FAILED_BARRIER in text:
+        return NO_BARRIER
     if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
         printed = error_line(log) if log and log.exists() else "it printed nothing"
         return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {printed}"

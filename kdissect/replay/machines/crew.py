@@ -38,7 +38,6 @@ from kdissect.replay.settings import Breaker
 
 LOOK_S = 0.2  # how long an event is waited for at a time, so that Ctrl-C is heard
 JOIN_S = 300.0  # for all workers, whose interpreters may have to be unpacked first
-NO_ENDS = RecentEnds(0, 0, 0)
 STRANGERS = 32  # connections that may be on their way in
 
 
@@ -66,7 +65,7 @@ class CrewMember:
     host: str
     process: int
     lost: str = ""  # why
-    recent: RecentEnds = NO_ENDS
+    recent: RecentEnds | None = None  # None: it has not reported yet
     ledger: PartLedger = field(default_factory=lambda: PartLedger(()))
 
     @property
@@ -207,11 +206,12 @@ class Crew:
         except (ValueError, TypeError, KeyError) as error:
             self._lose(worker, f"{worker.name} sent what no worker sends ({error})")
             return
-        recents = [each.recent for each in self._present()]
-        reason = RecentEnds(*(sum(values) for values in zip(*recents, strict=True))).reason_to_stop(
-            self._breaker
-        )
-        if reason and not self.stopped:
+        recents = [each.recent for each in self._present() if each.recent is not None]
+        if self.stopped or len(recents) < len(self._present()):  # one of them may be all that has failed
+            return
+        requests, errors, throttled = map(sum, zip(*recents, strict=True))
+        reason = RecentEnds(requests, errors, throttled).reason_to_stop(self._breaker)
+        if reason:
             self.stop(reason)
 
     def _fail(self, worker: CrewMember, event: ChannelMessage) -> None:
@@ -224,7 +224,6 @@ class Crew:
         if worker.lost or self._closed.is_set():
             return
         worker.lost = reason
-        worker.recent = NO_ENDS
         worker.channel.close()
         if not self.sending:
             raise CrewFailed(reason)

@@ -81,9 +81,9 @@ def send_part(number: int, invitation: Invitation) -> None:
 
 def _work(number: int, link: DriverLink) -> None:
     orders: Orders = pickle.loads(link.wait(ORDERS).body)  # noqa: S301 - from the driver
-    _check_log(orders)
+    check_log(orders)
     with ExitStack() as stack:
-        settings = _with_own_files(orders, stack)
+        settings = with_own_files(orders, stack)
         replay = stack.enter_context(closing(Replay(settings, [orders.log])))
         replay.learn()
         if replay.target.cluster_id != orders.cluster_id:
@@ -98,7 +98,7 @@ def _work(number: int, link: DriverLink) -> None:
             _Pass(number, link, replay, part, settings).play()
 
 
-def _check_log(orders: Orders) -> None:
+def check_log(orders: Orders) -> None:
     """Raise UserError unless the log of the driver can be read here, with its captures."""
     try:
         open_log(Path(orders.log))
@@ -114,7 +114,19 @@ def _check_log(orders: Orders) -> None:
         )
 
 
-def _with_own_files(orders: Orders, stack: ExitStack) -> ReplaySettings:
+def check_output(out: str) -> None:
+    """Raise UserError unless the directory of the run can be written here."""
+    try:
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"the directory of --out cannot be written there ({_reason(error)}): with --master it must lie "
+            "where every executor can write, under the same path"
+        ) from None
+
+
+def with_own_files(orders: Orders, stack: ExitStack) -> ReplaySettings:
     """Return the settings with the files that TLS needs, as long as the stack is open."""
     tls = orders.settings.tls
     if tls is None:
@@ -139,7 +151,7 @@ class _Pass:
     def play(self) -> None:
         """Send, tell what came of it, and write it down."""
         link, feed = self._link, ProgressFeed(self._link)
-        self._check_output()
+        check_output(self._orders.out)
         worker = self._worker(feed, link.clock_offset())
         clock = link.clock_offset()  # again, since preparing takes time
         now = now_ns()
@@ -160,17 +172,6 @@ class _Pass:
         played = PlayedPass(outcome, [self._replay.spool], start_ns, start["start_wall_ns"])
         write_run(self._folder, run_summary(self._replay, played, {}), pair_lines(self._replay, played))
         link.send(WRITTEN)
-
-    def _check_output(self) -> None:
-        """Raise UserError unless the directory of the run can be written here."""
-        try:
-            with tempfile.TemporaryFile(dir=self._orders.out):
-                pass
-        except OSError as error:
-            raise UserError(
-                f"the directory of --out cannot be written there ({_reason(error)}): with --master it must "
-                "lie where every executor can write, under the same path"
-            ) from None
 
     def _worker(self, feed: ProgressFeed, clock: ClockOffset) -> PassWorker:
         replay, orders = self._replay, self._orders

@@ -27,7 +27,6 @@ from tests.helpers.null_target import null_target
 from tests.helpers.replay_logs import make_log
 from tests.helpers.replay_workers import Relay, run
 
-SENT_S = 2.0  # for which requests are sent before something happens
 Processes = list[subprocess.Popen[bytes]]
 
 
@@ -51,9 +50,9 @@ def asked(target: tuple[str, int], **more: Any) -> ReplaySettings:
 
 
 def wait_until_sending(crew: Crew) -> None:
-    while not crew.sending:
+    """Wait until something that each worker has sent has ended."""
+    while not crew.sending or not all(len(worker.ledger) for worker in crew.workers.values()):
         time.sleep(0.05)
-    time.sleep(SENT_S)
 
 
 def accounted(report: dict[str, Any]) -> None:
@@ -114,11 +113,11 @@ def test_the_other_may_go_on_when_the_network_is_gone(
         wait_until_sending(crew)
         relays[1].cut()
 
-    how = asked(target, speed=4.0)
-    report = run(how, log, tmp_path / "run", while_sending=cut, when_lost=WhenLost.CONTINUE, lost_s=2.5)
+    how = asked(target, speed=8.0)
+    report = run(how, log, tmp_path / "run", while_sending=cut, when_lost=WhenLost.CONTINUE, lost_s=1.5)
     accounted(report)
     first, second = report["run"]["workers"]
-    assert "silent for 2.5 s" in second["lost"]
+    assert "silent for 1.5 s" in second["lost"]
     assert first["ended"] >= first["requests"]
     assert report["verdict"] == "invalid"
     assert second["lost"] in report["run"]["stopped"]
