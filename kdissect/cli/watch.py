@@ -5,10 +5,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.cli.filter_options import given_filters, table_filter
 from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
@@ -98,6 +100,7 @@ def _run(
 
 def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "WatchSettings":
     from kdissect.live.stream_source import StreamSource
+    from kdissect.report.model.summary import AppliedFilter
     from kdissect.spark.watch.watch_query import WatchSettings
 
     idle = arguments.until_idle
@@ -111,6 +114,8 @@ def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "Wat
         most_files=arguments.max_files,
         settle_s=0 if own else arguments.settle / NS_PER_S,
         until_idle_s=None if idle is None else idle / NS_PER_S,
+        filters=tuple(AppliedFilter(option=name, values=values) for name, values in given_filters(arguments)),
+        filter_from=partial(table_filter, arguments),
     )
 
 

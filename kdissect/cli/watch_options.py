@@ -2,7 +2,7 @@
 
 import argparse
 
-from kdissect.cli.filter_options import duration_argument
+from kdissect.cli.filter_options import add_filters, duration_argument
 from kdissect.cli.options import (
     add_keylog,
     add_port,
@@ -66,6 +66,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     add_keylog(parser)
     add_quiet(parser)
+    add_filters(parser)
 
 
 def _add_beside(parser: argparse.ArgumentParser) -> None:

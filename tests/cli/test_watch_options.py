@@ -7,7 +7,7 @@ import pytest
 from kdissect.cli.arguments import parse
 
 
-@pytest.mark.parametrize("option", ["--topic", "--api"])
+@pytest.mark.parametrize("option", ["--connection", "--slower-than"])
 def test_what_is_not_there_is_refused(option: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as exit:
         parse(["watch", str(tmp_path), option, "x"])

@@ -24,17 +24,19 @@ from kdissect.report.partials import EMPTY, merge, summarise, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, to_blob
+from kdissect.spark.watch.carried_filter import Address, CarriedFilter, SeenNames
 from kdissect.spark.watch.hour_writer import HourWriter
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
 from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.build import Batches
 from kdissect.tables.dissection import AgeLimits, Dissection
-from kdissect.tables.filters import TCP_TABLES
+from kdissect.tables.filters import TCP_TABLES, Filter
 from kdissect.tables.schemas import TABLES
 
 DEFAULT_AGES = AgeLimits()
 WANTED = tuple(table for table in TABLES if table != "connections")
+SELECTED = "selected"  # of the state: open connections that the filter has selected
 SUMMED = (*WANTED, "ends", *TCP_TABLES)
 
 
@@ -56,6 +58,8 @@ class BatchPlan:
     age_limits: AgeLimits = DEFAULT_AGES
     steps: Grid | None = None  # on which signals are counted; None: they are not
     page: Grid | None = None  # on which figures of pages are counted, beside those of signals; None: not
+    brokers: frozenset[Address] = frozenset()
+    filter: Filter = Filter()  # noqa: RUF009 - frozen
 
 
 @dataclass(slots=True)
@@ -70,6 +74,7 @@ class BatchFigures:
     aged: int = 0  # connections that were given up because nothing continued them
     state_bytes: int = 0
     names: dict[str, str] = field(default_factory=dict)
+    brokers: set[Address] = field(default_factory=set)
     files: list[str] = field(default_factory=list)  # paths below `out`
     finished: list[bytes] = field(default_factory=list)  # partials of what this batch has finished
     unfinished: list[bytes] = field(default_factory=list)  # what would be added if the captures ended now
@@ -85,6 +90,7 @@ class BatchFigures:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.packets = list(map(sum, zip(self.packets, other.packets, strict=True)))
         self.names |= other.names
+        self.brokers |= other.brokers
         self.files += other.files
         self.finished += other.finished
         self.unfinished += other.unfinished
@@ -135,11 +141,14 @@ def partition_of_bucket(partitions: int) -> NDArray[np.int16]:
 def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan) -> Iterator[BatchFigures]:
     """Do the work of one partition of a batch. Return its figures."""
     name = state_name(partition)
-    carried = None
+    carried, selected = None, None
     if plan.state_before is not None:
         path = Path(plan.state_before, name)
         carried = from_bytes(path.read_bytes(), str(path))
-    dissection = Dissection(plan.splits, plan.keys, SUMMED if plan.steps else WANTED, carried=carried)
+        selected = carried.get(SELECTED)
+    wanted = CarriedFilter(plan.filter, SeenNames(dict(plan.names), set(plan.brokers)), selected)
+    tables_wanted = WANTED if plan.steps is None and plan.filter.selects_everything else SUMMED
+    dissection = Dissection(plan.splits, plan.keys, tables_wanted, carried=carried)
     writer = HourWriter(Path(plan.out), plan.batch, partition) if plan.out is not None else None
     figures = BatchFigures()
     over: list[Int64s] = []
@@ -153,13 +162,17 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
         over.append(dissection.every_row() if plan.is_last else aged.rows)
         yield from dissection.end(over[0])
 
-    figures.finished = _summed(_kept(tables(), figures, writer, plan), plan)
+    figures.finished = _summed(_kept(tables(), wanted, figures, writer), plan)
     figures.open = dissection.connections - len(over[0])
-    state = to_bytes(dissection.carried(over[0]))
+    figures.names, figures.brokers = wanted.new_names(plan.names), wanted.seen.brokers - plan.brokers
+    value = dissection.carried(over[0])
+    if not plan.filter.selects_everything:
+        value[SELECTED] = np.array(wanted.carried(), np.int64)
+    state = to_bytes(value)
     figures.state_bytes = len(state)
     _write_private(Path(plan.state_after, name), state)
     if plan.steps is not None and not plan.is_last:
-        figures.unfinished = _summed(_if_it_ended_now(state, plan), plan)
+        figures.unfinished = _summed(_if_it_ended_now(state, wanted, plan), plan)
     if writer is not None:
         figures.files = writer.close()
     pa.default_memory_pool().release_unused()
@@ -167,25 +180,25 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
 
 
 def _kept(
-    batches: Iterable[Batches], figures: BatchFigures, writer: HourWriter | None, plan: BatchPlan
+    batches: Iterable[Batches], wanted: CarriedFilter, figures: BatchFigures, writer: HourWriter | None
 ) -> Iterator[Batches]:
-    """Pass batches of tables on, count them, and write their rows with the names of topics that are known."""
+    """Pass the selected rows on, count them, and write them with the names of topics that are known."""
     for batch in batches:
-        if "names" in batch:
-            figures.names |= tasks.topic_names(tasks.name_pairs(batch["names"]))
-        figures.count(batch)
+        kept = wanted.select(batch)
+        figures.count(kept)
         if writer is not None:
-            named = dict(batch)
+            named = dict(kept)
             if "partitions" in named:
-                named["partitions"] = tasks.with_topics(named["partitions"], plan.names | figures.names)
+                named["partitions"] = tasks.with_topics(named["partitions"], wanted.seen.topics)
             writer.add(named)
-        yield batch
+        yield kept
 
 
-def _if_it_ended_now(state: bytes, plan: BatchPlan) -> Iterator[Batches]:
+def _if_it_ended_now(state: bytes, wanted: CarriedFilter, plan: BatchPlan) -> Iterator[Batches]:
     """Yield the tables of what is open, as if the captures ended here; the state itself goes on."""
     dissection = Dissection((), plan.keys, SUMMED, carried=from_bytes(state))
-    yield from dissection.end(dissection.every_row())
+    for batch in dissection.end(dissection.every_row()):
+        yield wanted.select(batch)
 
 
 def _summed(batches: Iterable[Batches], plan: BatchPlan) -> list[bytes]:

@@ -58,6 +58,7 @@ class Commit:
     finished: bool = False  # all connections have ended: nothing can go on
     rows: dict[str, int] = field(default_factory=dict)  # in all, by table
     names: dict[str, str] = field(default_factory=dict)  # of topics, by id
+    brokers: list[list[Any]] = field(default_factory=list)  # node id, host and port of each
     incidents: Any = None  # state of RecentIncidents
 
 

@@ -45,15 +45,20 @@ class RecentIncidents:
         self.finished, self.unfinished = EMPTY, EMPTY  # of the last batch
         self._partials = {span.batch: _read(folder / _name(span.batch)) for span in self._spans}
 
+    @property
+    def origin_ns(self) -> int:
+        """The time of the first packet of the first batch with packets; 0 before."""
+        return self._origin_ns or 0
+
     def grid(self, first_ns: int | None) -> Grid:
         """Return the grid of all batches; the first packet of the first one with packets decides."""
         if self._origin_ns is None and first_ns is not None:
             self._origin_ns = first_ns
-        return endless_grid(self._origin_ns or 0)
+        return endless_grid(self.origin_ns)
 
     def page_grid(self) -> Grid:
         """Return the grid of all batches for pages; `grid` was called before."""
-        return endless_page_grid(self._origin_ns or 0)
+        return endless_page_grid(self.origin_ns)
 
     def add(
         self, span: BatchSpan, finished: Sequence[bytes], unfinished: Sequence[bytes]

@@ -26,6 +26,7 @@ from kdissect.capture.segment_index import Counts
 from kdissect.errors import OutputError
 from kdissect.report.build.regrid import StepGrids
 from kdissect.report.incidents.incident_log import IncidentChange
+from kdissect.report.model.summary import AppliedFilter
 from kdissect.report.partials import EMPTY, Partial
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.failures import job_error
@@ -46,6 +47,7 @@ from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
 from kdissect.tables.dissection import AgeLimits
+from kdissect.tables.filters import Filter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,10 +71,19 @@ class WatchSettings:
     settle_s: float = SETTLE_SECONDS
     until_idle_s: float | None = None
     age_limits: AgeLimits = DEFAULT_AGES
+    filters: tuple[AppliedFilter, ...] = ()
+    filter_from: Callable[[int], Filter] = lambda _: Filter()
+    """Makes of the filters a Filter for captures that begin at some time in ns since the epoch."""
 
     def about(self) -> dict[str, Any]:
         """Return what a run that goes on must have in common with the one before."""
-        return {"directory": self.source.label, "ports": sorted(self.ports), "partitions": self.partitions}
+        filters = [[one.option, *one.values] for one in self.filters]
+        return {
+            "directory": self.source.label,
+            "ports": sorted(self.ports),
+            "partitions": self.partitions,
+            **({"filters": filters} if filters else {}),
+        }
 
 
 @dataclass(slots=True)
@@ -204,6 +215,7 @@ class WatchQuery:
             now_ns = max((one.first_time_ns or 0 for one in index.files), default=0) or last.now_ns
             attempt = self._store.attempt()
             try:
+                steps = self._incidents.grid(index.earliest_time_ns)
                 plan = BatchPlan(
                     batch=last.batch + 1,
                     splits=index.splits,
@@ -215,9 +227,11 @@ class WatchQuery:
                     now_ns=now_ns,
                     is_last=is_last,
                     names=last.names,
+                    brokers=frozenset((node, host, port) for node, host, port in last.brokers),
+                    filter=self._settings.filter_from(self._incidents.origin_ns),
                     keys=self._keys(index),
                     age_limits=self._settings.age_limits,
-                    steps=self._incidents.grid(index.earliest_time_ns),
+                    steps=steps,
                     page=self._incidents.page_grid() if attempt.out else None,
                 )
                 figures = self._run(plan)
@@ -234,6 +248,7 @@ class WatchQuery:
                     finished=is_last,
                     rows=_sum(last.rows, figures.rows),
                     names={**figures.names, **last.names},
+                    brokers=[*last.brokers, *map(list, sorted(figures.brokers))],
                     incidents=self._incidents.state(),
                 )
                 self._store.commit(attempt, commit, figures.files)
@@ -271,6 +286,7 @@ class WatchQuery:
             latest_ns,
             StepGrids(plan.steps, plan.page),
             capture_facts(index, Counts(*figures.packets)),
+            self._settings.filters,
         )
         try:
             return write_batch(folder, header, self._incidents.finished, self._incidents.unfinished)

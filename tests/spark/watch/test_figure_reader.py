@@ -24,7 +24,7 @@ from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.batch_partials import INCIDENTS
 from tests.helpers.rings import as_pcap, ring_files, write_ring
 
-FILES, HALF = 4, 2
+FILES, HALF = 3, 2
 
 
 def of_watch(figures: WatchFigures) -> tuple[Summary, Plain]:
