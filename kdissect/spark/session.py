@@ -30,7 +30,6 @@ from kdissect.spark.startup.jvm import (
     JavaEndedError,
     JvmGateway,
     JvmLaunch,
-    spark_jars,
 )
 from kdissect.spark.startup.lean_context import leave_out_scopes
 from kdissect.spark.startup.prefork import (
@@ -176,7 +175,7 @@ class Engine:
             try:
                 launch = JvmLaunch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
                 if settings.local and is_on(Shortcut.CLASS_DATA_SHARING):
-                    engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
+                    engine._archive = ClassArchive(settings.cache, java, launch.jars(), launch.options())
                 engine._gateway = JvmGateway(launch, engine._archive)
             except BaseException:
                 engine.close()

@@ -20,6 +20,7 @@ from kdissect.spark.startup.hand_over import ADDRESS
 from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.lean_context import lean_environment
 from kdissect.spark.startup.prefork import SOCKET
+from kdissect.spark.startup.short_class_path import local_jars
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
@@ -112,11 +113,16 @@ class JvmLaunch:
         """JVM options that a class archive depends on."""
         return (*OPTIONS, *(SHORT_LIFE_OPTIONS if is_on(Shortcut.DIRECT_JVM) else ()), f"-Xmx{self.heap}")
 
+    def jars(self) -> Sequence[Path]:
+        """Return the jars of the class path."""
+        shortens = self.local and is_on(Shortcut.SHORT_CLASS_PATH)
+        return local_jars(spark_jars()) if shortens else spark_jars()
+
     def command(self, archive: ClassArchive | None) -> list[str]:
         """Return the command line."""
         temporary = self.home / "tmp"
         settings = [f"-Dlog4j2.configurationFile={LOG_SETTINGS}", f"-Djava.io.tmpdir={temporary}"]
-        class_path = [*self._settings_folders(), *map(str, spark_jars())]
+        class_path = [*self._settings_folders(), *map(str, self.jars())]
         direct = self.local and is_on(Shortcut.DIRECT_JVM)
         main = [LOCAL_MAIN] if direct else [SUBMIT_MAIN, *self._submit_arguments()]
         shared = archive.options if archive else ()

@@ -36,6 +36,8 @@ class Shortcut(StrEnum):
     """This process scans captures while Spark starts."""
     PREFORK = "prefork"
     """The daemon of the Python workers is forked and loaded before Spark asks for it."""
+    SHORT_CLASS_PATH = "short_class_path"
+    """Java is given the jars that a local run can use, and not all of Spark's."""
     UNCOMPILED_FIRST_RUN = "uncompiled_first_run"
     """The first runs over small captures interpret the kernels, and compile them in the background."""
     WARM_UP = "warm_up"
