@@ -3,7 +3,7 @@
 In come the partials of batches, in which tasks have added up calls and latencies anyway. Out come sums by
 labels that only grow. There are at most MOST_SERIES combinations of labels, and MOST_VALUES values of each.
 Whatever comes later is counted under "other", so that captured names cannot fill the memory of whoever
-scrapes.
+scrapes. The slowest call of each API in a batch is kept as the example of its latency, with file and packet.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.histogram import bucket_bounds
-from kdissect.report.aggregate.partial_tables import CALLS, CONNECTION_FACTS, LATENCIES
+from kdissect.report.aggregate.partial_tables import (
+    CALLS,
+    CONNECTION_FACTS,
+    FIRST_SEEN,
+    LATENCIES,
+)
 from kdissect.report.partials import Partial
 from kdissect.text import format_address
 
@@ -35,6 +40,15 @@ class CallLabels(NamedTuple):
     group: str
 
 
+class CallExample(NamedTuple):
+    """One call of a series."""
+
+    latency_ns: int
+    time_ns: int  # of the request
+    capture_file: str
+    packet: int
+
+
 @dataclass(slots=True)
 class CallSums:
     """What calls came to."""
@@ -46,6 +60,7 @@ class CallSums:
     response_bytes: int = 0
     latency_ns: int = 0  # of all that were timed and no wait by design
     by_bound: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_NS) + 1))
+    examples: dict[int, CallExample] = field(default_factory=dict)  # the latest, by index of its bound
 
 
 class CallSeries:
@@ -68,6 +83,18 @@ class CallSeries:
             sums.latency_ns += 0 if row["idle_wait"] else row["latency_ns"]
         for row in _latency_rows(finished.table(LATENCIES)):
             self._sums(self._labels(row, brokers)).by_bound[row["bound"]] += row["count_sum"]
+        for row in _slowest(finished.table(FIRST_SEEN)):
+            self._keep_example(row, brokers)
+
+    def _keep_example(self, row: dict[str, Any], brokers: dict[int, str]) -> None:
+        """Keep a call as an example of one of its client's series; which group it was about is not known."""
+        bound = int(np.searchsorted(np.array(LATENCY_BOUNDS_NS), -row["order_ns"]))
+        wanted = self._labels({**row, "group_id": None}, brokers)[:-1]
+        example = CallExample(-row["order_ns"], row["time_ns"], row["capture_file"], row["request_packet"])
+        for labels, sums in self.series.items():
+            if labels[:-1] == wanted and sums.by_bound[bound]:
+                sums.examples[bound] = example
+                return
 
     def _labels(self, row: dict[str, Any], brokers: dict[int, str]) -> CallLabels:
         names = (
@@ -96,6 +123,11 @@ def _brokers(partial: Partial) -> Iterator[tuple[int, str]]:
     rows = partial.table(CONNECTION_FACTS).select(["connection", "server_host", "server_port"])
     for row in _rows(rows):
         yield row["connection"], format_address(row["server_host"], row["server_port"])
+
+
+def _slowest(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield where the slowest call of each API is; `order_ns` is minus its latency."""
+    yield from _rows(table.filter(pa.compute.equal(table["kind"], "slowest")))
 
 
 def _latency_rows(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -8,19 +8,24 @@ a host is named.
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from kdissect.errors import UsageError
-from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallLabels, CallSeries
+from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallExample, CallLabels, CallSeries, CallSums
 from kdissect.live.recent_lags import RecentLags
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import format_address
 
 NS_PER_S = 1_000_000_000
 PREFIX = "kdissect"
+EXEMPLAR_CHARACTERS = 128
+Bucket: TypeAlias = tuple[str, float] | tuple[str, float, Exemplar]
 CALL_COUNTERS = {
     "exchanges": "Requests, each with what became of it.",
     "errors": "Exchanges whose response has an error code.",
@@ -72,7 +77,7 @@ class WatchMetrics(Collector):
             labels=CallLabels._fields,
         )
         for labels, sums in series.items():
-            latency.add_metric(labels, _cumulated(sums.by_bound), sums.latency_ns / NS_PER_S)
+            latency.add_metric(labels, _buckets(sums), sums.latency_ns / NS_PER_S)
         yield latency
 
     def _lag_metrics(self) -> Iterator[Metric]:
@@ -116,14 +121,24 @@ class WatchMetrics(Collector):
         yield incidents
 
 
-def _cumulated(by_bound: list[int]) -> list[tuple[str, float]]:
-    """Return counts up to each bound in seconds, as a histogram of OpenMetrics has them."""
+def _buckets(sums: CallSums) -> list[Bucket]:
+    """Return counts up to each bound in seconds, as a histogram of OpenMetrics has them, with exemplars."""
     bounds = [*(repr(bound / NS_PER_S) for bound in LATENCY_BOUNDS_NS), "+Inf"]
-    total, counted = 0, []
-    for bound, count in zip(bounds, by_bound, strict=True):
+    total = 0
+    counted: list[Bucket] = []
+    for index, (bound, count) in enumerate(zip(bounds, sums.by_bound, strict=True)):
         total += count
-        counted.append((bound, float(total)))
+        example = sums.examples.get(index)
+        counted.append((bound, float(total), _exemplar(example)) if example else (bound, float(total)))
     return counted
+
+
+def _exemplar(example: CallExample) -> Exemplar:
+    """Return where a call is in the captures; OpenMetrics limits names and values to 128 characters."""
+    packet = str(example.packet)
+    room = EXEMPLAR_CHARACTERS - len("packet") - len(packet) - len("file")
+    labels = {"file": Path(example.capture_file).name[-room:], "packet": packet}
+    return Exemplar(labels, example.latency_ns / NS_PER_S, example.time_ns / NS_PER_S)
 
 
 def _open_incidents(report: BatchReport) -> dict[tuple[str, str], int]:

@@ -49,6 +49,12 @@ def test_a_scrape_has_the_figures(batches: list[BatchPartials]) -> None:  # noqa
     assert sums["kdissect_exchanges_total"] == total(finished, "exchanges")
     assert sums["kdissect_errors_total"] == total(finished, "errors")
     assert sums["kdissect_latency_seconds_count"] > 0
+    examples = [one for one in samples if one.exemplar is not None]
+    for one in examples:
+        assert one.exemplar.value <= float(one.labels["le"])
+        assert int(one.exemplar.labels["packet"]) > 0
+        assert "pcap" in one.exemplar.labels["file"]
+    assert {one.labels["api"] for one in examples} >= {"Produce", "Fetch"}
     assert (sums["kdissect_files_total"], sums["kdissect_open_connections"]) == (6, 7)
     assert (sums["kdissect_dropped_packets_total"], sums["kdissect_capture_time_seconds"]) == (2, 5)
     (incident,) = families["kdissect_incidents_open"].samples
