@@ -23,6 +23,8 @@ def check_machines(chosen: argparse.Namespace) -> None:
     """Raise UsageError unless the options of a run with --master go together."""
     if len(chosen.paths) != 1 or not is_log(chosen.paths[0]):
         raise UsageError("--master takes one replay log, which kdissect replay load writes")
+    if chosen.dry_target:
+        raise UsageError("--dry-target shows what this machine can send, so it takes no --master")
     if chosen.master.startswith("sc://"):
         raise UsageError(
             "a Spark Connect server cannot run the workers of a replay; name the cluster's master"

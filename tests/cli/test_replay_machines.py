@@ -29,6 +29,8 @@ def test_only_a_replay_log_is_taken(tmp_path: Path) -> None:
     check_machines(parse([*RUN, log, *TARGET, "--master", "spark://host:7077"]))
     with pytest.raises(UsageError, match="one replay log"):
         check_machines(parse([*RUN, log, log, *TARGET, "--master", "local[2]"]))
+    with pytest.raises(UsageError, match="takes no --master"):
+        check_machines(parse([*RUN, log, "--dry-target", "--execute", "--master", "local[2]"]))
     with pytest.raises(UsageError, match="a Spark Connect server cannot"):
         check_machines(parse([*RUN, log, *TARGET, "--master", "sc://host:15002"]))
 

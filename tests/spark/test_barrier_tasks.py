@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,14 @@ from typing import Any
 import pytest
 
 from kdissect.errors import ExitCode, UserError
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.plan import make_plan
+from kdissect.replay.results.run_comparison import compare
+from kdissect.replay.results.run_files import read_run, save_passes
+from kdissect.replay.settings import Groups, Pace, ReplaySettings
 from kdissect.spark import barrier_tasks
 from kdissect.spark.barrier_tasks import wait_for_slots, warns_of_readers
+from kdissect.text import parse_address
 from tests.helpers.command import COMMAND, environment
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.null_target import null_target
@@ -33,6 +40,19 @@ def replayed(command: list[str], **variables: str) -> tuple[dict[str, Any], str]
     return json.loads(done.stdout), done.stderr
 
 
+def replayed_here(log: Path, target: str, out: Path) -> dict[str, Any]:
+    """Replay a log by this process."""
+    host, port = parse_address(target)
+    assert port is not None
+    asked = ReplaySettings(((host, port),), pace=Pace.ASAP, groups=Groups.AUTO)
+    with closing(Replay(asked, [str(log)])) as replay:
+        replay.learn()
+        plan = make_plan(replay)
+        replay.play()
+        (place,) = save_passes(replay, out, plan)
+    return compare(*read_run(place))
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_executors_come_to_the_verdict_of_one_process(tmp_path: Path) -> None:
@@ -43,7 +63,7 @@ def test_executors_come_to_the_verdict_of_one_process(tmp_path: Path) -> None:
         (tmp_path / "spark-defaults.conf").write_text(confs)
         command = ["replay", "run", str(tmp_path / "log"), "--target", target, "--pace", "asap", "--execute"]
         command += ["--format", "json"]
-        one, _ = replayed([*command, "--out", str(tmp_path / "one")])
+        one = replayed_here(tmp_path / "log", target, tmp_path / "one")
         two, said = replayed(
             [*command, "--out", str(tmp_path / "two"), "--master", cluster.master],
             SPARK_CONF_DIR=str(tmp_path),

@@ -126,10 +126,11 @@ class MachinesRun:
             crew.sending = True
             crew.tell(START, start_ns=start_ns, start_wall_ns=start_wall_ns)
             played = crew.expect(PLAYED)
+            stopped = crew.stopped  # Ctrl-C while files are written changes nothing
             crew.tell(WRITE)
             written = crew.expect(WRITTEN)
             self._write_lost(out, written)
-            outcome = self._outcome(played)
+            outcome = self._outcome(played, stopped)
             summary = run_summary(self._replay, PlayedPass(outcome, [], start_ns, start_wall_ns), plan)
             workers = [self._worker_facts(worker, ready, played) for worker in _in_order(crew)]
             summary |= {"processes": crew.count, "workers": workers}
@@ -155,14 +156,14 @@ class MachinesRun:
                 if not place.exists():
                     write_lines(place, worker.ledger.lines(worker.lost))
 
-    def _outcome(self, played: dict[int, ChannelMessage]) -> PassOutcome:
+    def _outcome(self, played: dict[int, ChannelMessage], stopped: str) -> PassOutcome:
         """Return the sums over all workers that have told theirs."""
         outcomes: list[PassOutcome] = [
             pickle.loads(played[number].body)  # noqa: S301 - of a worker that knew the token
             for number in sorted(played)
         ]
         merged = merge_outcomes(outcomes)
-        merged.stopped = self._crew.stopped or "; ".join(worker.lost for worker in self._crew.lost())
+        merged.stopped = stopped or "; ".join(worker.lost for worker in self._crew.lost())
         return merged
 
     def _worker_facts(
