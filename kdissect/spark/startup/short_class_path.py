@@ -1,8 +1,8 @@
 """The jars of Spark that a local run can use.
 
-Java opens every jar of its class path while it looks for the settings of its parts, which takes 0.1 s for the
-280 jars of PySpark. A local run never loads the classes of a third of them: the parts of Spark for Kubernetes,
-YARN, Hive, graphs and machine learning, what only those need, and native code for other systems.
+Java opens every jar of its class path while it looks for the settings of its parts, which takes 0.1 s for
+the 280 jars of PySpark. A local run never loads the classes of a third of them: the parts of Spark for
+Kubernetes, YARN, Hive, graphs and machine learning, what only those need, and native code for other systems.
 """
 
 import platform
