@@ -3,7 +3,8 @@
 In come pieces of connections (`capture`), which `streams` turns into batches of exchanges. Out go Arrow
 batches.
 
-- `schemas` defines every column of the public tables; `build` is pass two as one function.
+- `schemas` has the public tables, and `connection_schema`, `exchange_schema` and `event_schema` define their
+  columns; `build` is pass two as one function.
 - `exchanges`, `partitions`, `connections` and `events` make the rows of the tables of these names;
   `kafka07_rows` makes those of the protocol before Kafka 0.8.
 - `message_columns` reads the messages of a batch into columns; `arrow_columns` makes Arrow columns of them.

@@ -26,10 +26,11 @@ from kdissect.streams.flow_state import (
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes
 from kdissect.tables.column import TEXT
+from kdissect.tables.exchange_schema import EXCHANGE_COLUMNS
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import Bools, MessageColumns
-from kdissect.tables.schemas import EXCHANGE_COLUMNS, EXCHANGES
+from kdissect.tables.schemas import EXCHANGES
 
 COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
 """The role of the name in FindCoordinator by its key_type."""

@@ -19,6 +19,7 @@ from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, Bytes, Int6
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
 from kdissect.tables.compression_samples import compressed, is_tried
+from kdissect.tables.exchange_schema import PARTITION_COLUMNS
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.partition_keys import (
@@ -30,7 +31,7 @@ from kdissect.tables.partition_keys import (
     partition_keys,
     same_bytes,
 )
-from kdissect.tables.schemas import PARTITION_COLUMNS, PARTITIONS
+from kdissect.tables.schemas import PARTITIONS
 
 BATCH_MAGIC = 2
 SMALLEST_TABLE = 16
@@ -209,7 +210,9 @@ def partition_rows(
     alone = np.ones(len(requests.keys), bool)
     alone[partner[partner >= 0]] = False
     # A bare topic in the request says nothing once the response has rows of its own.
-    answered = np.isin(requests.exchange, responses.exchange)
+    has_rows = np.zeros(len(batch.exchanges), bool)
+    has_rows[responses.exchange] = True
+    answered = has_rows[requests.exchange]
     alone &= ~(answered & (requests.keys[:, PARTITION] < 0))
     request_rows = np.concatenate([np.flatnonzero(alone), partner])
     response_rows = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])

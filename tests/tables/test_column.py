@@ -19,7 +19,8 @@ from kdissect.protocol.columnar.registers import ROW
 from kdissect.protocol.schema.registry import APIS
 from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE
 from kdissect.tables.column import NO_NAME, NO_PAYLOAD, PAYLOAD, TEXT, Column
-from kdissect.tables.schemas import COLUMNS, EXCHANGE_COLUMNS, PARTITION_COLUMNS, RECORD_COLUMNS
+from kdissect.tables.exchange_schema import EXCHANGE_COLUMNS, PARTITION_COLUMNS
+from kdissect.tables.schemas import COLUMNS, RECORD_COLUMNS
 from tests.helpers import recorded
 from tests.protocol.columnar.expected import Expected, expect
 
