@@ -103,9 +103,10 @@ class Conflicts:
             return
         seen = self._seen if path == self._path else self._seen[:0]
         flags = segments[FLAGS]
-        whole = (segments[CAPTURED] > 0) & (flags & (FLAG_RST | PROBES) == 0)
-        again = whole & (flags & REPEATS != 0)
-        if again.any():
+        again = np.flatnonzero(flags & REPEATS)  # none in most splits, so the other columns are left alone
+        again = again[_is_whole(segments, again)]
+        if len(again):
+            whole = _is_whole(segments, np.arange(segments.shape[1]))
             touched = np.zeros(len(directions), np.bool_)
             touched[streams[again]] = True
             here = np.flatnonzero(whole & touched[streams])
@@ -129,7 +130,8 @@ class Conflicts:
         numbers = segments[PACKET] & IN_FILE
         # The numbers of fragments that waited are lower than those before them.
         near = numbers.max() - 2 * NEAR_PACKETS
-        late = np.flatnonzero(whole & (numbers >= near))
+        late = np.flatnonzero(numbers >= near)
+        late = late[_is_whole(segments, late)]
         rows = _rows(segments, streams, at_of, late)
         rows[:, AT] = UNREAD
         self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
@@ -147,6 +149,14 @@ class Conflicts:
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
         self._path, self._seen = value["path"], value["seen"]
+
+
+def _is_whole(segments: Int64s, which: Int64s) -> NDArray[np.bool_]:
+    """Return which of some segments have payload and are compared with others."""
+    whole: NDArray[np.bool_] = (segments[CAPTURED, which] > 0) & (
+        segments[FLAGS, which] & (FLAG_RST | PROBES) == 0
+    )
+    return whole
 
 
 def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:

@@ -83,10 +83,10 @@ def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa
     """Return numbers as a column of a type; null where not present."""
     # Not `to_pandas_dtype`, for which some versions of PyArrow import pandas.
     sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
-    plain = np.where(present, values, 0).astype(f"{sign}{kind.bit_width // 8}")
-    return pa.Array.from_buffers(
-        kind, len(plain), [_validity(present), pa.py_buffer(np.ascontiguousarray(plain))]
-    )
+    validity = _validity(present)
+    known = values if validity is None else np.where(present, values, 0)
+    plain = np.array(known, f"{sign}{kind.bit_width // 8}", order="C")  # a copy: others reuse their memory
+    return pa.Array.from_buffers(kind, len(plain), [validity, pa.py_buffer(plain)])
 
 
 def name_column(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
+from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow, Int64s
@@ -223,11 +224,11 @@ def _has_event(
 ) -> Bools:
     exchanges = batch.exchanges
     key = exchanges["api_key"]
-    mask: Bools = np.isin(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)
+    mask: Bools = in_apis(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)
     failed = response.spread(response.columns.error_code, 0) != 0
     before, after = request.integers("generation")[0], response.integers("generation")[0]
     changes = (before != after) | (before <= JOINING)
-    quiet = (key == ApiKey.HEARTBEAT) | (np.isin(key, [*EPOCH_HEARTBEATS]) & ~changes)
+    quiet = (key == ApiKey.HEARTBEAT) | (in_apis(key, EPOCH_HEARTBEATS) & ~changes)
     return mask & (failed | ~quiet)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import FETCHES
+from kdissect.protocol.api_mask import in_apis
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, Bytes, Int64s
@@ -143,7 +144,7 @@ class LogEnds:
         """Return what was known at each fetch of a batch, and remember what its responses say."""
         exchanges = batch.exchanges
         since, previous = (np.full(len(exchanges), UNKNOWN, np.int64) for _ in range(2))
-        rows = np.flatnonzero((exchanges["status"] == ANSWERED) & np.isin(exchanges["api_key"], [*FETCHES]))
+        rows = np.flatnonzero((exchanges["status"] == ANSWERED) & in_apis(exchanges["api_key"], FETCHES))
         if not len(rows):
             return FetchHistory(since, previous)
         serials = self._serial + np.arange(len(rows))

@@ -18,6 +18,7 @@ import numpy as np
 
 from kdissect import limits
 from kdissect.protocol.api_keys import FETCHES, ApiKey
+from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.columnar.field_reader import FieldReader
 from kdissect.streams.engine import ExchangeBatch
@@ -57,7 +58,7 @@ def waits_by_design(
     syncs = np.flatnonzero(succeeded & (key == ApiKey.SYNC_GROUP))
     idle[syncs] = ~_carry_assignments(batch, syncs)
     wait_ns = np.where(idle, latency, 0)
-    fetches = succeeded & np.isin(key, [*FETCHES])
+    fetches = succeeded & in_apis(key, FETCHES)
     if fetches.any():
         max_wait_ms, _ = request.integers("max_wait_ms")
         # A broker handles the requests of a connection one after the other: the wait begins when it can.

@@ -110,7 +110,7 @@ class Table:
         return self._spans[column]
 
     def _present(self, slot: int) -> NDArray[np.bool_]:
-        there: NDArray[np.bool_] = (self.present >> slot & 1) != 0
+        there: NDArray[np.bool_] = (self.present & (1 << slot)) != 0
         return there
 
 
@@ -239,9 +239,9 @@ class _Output:
         of_all = self.messages[:messages]
         verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
         return Columns(
-            messages=Table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
-            partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
-            nodes=Table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
+            messages=_table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
+            partitions=_table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
+            nodes=_table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
             records={name: summary[:, index] for index, name in enumerate(SUMMARY)},
             error_code=verdicts[:, ERROR_CODE].astype(np.int16),
             error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
@@ -250,6 +250,11 @@ class _Output:
             fault_position=verdicts[:, FAULT_AT].astype(np.int32),
             fault_row=verdicts[:, FAULT_ROW].astype(np.int32),
         )
+
+
+def _table(registers: tuple[Register, ...], message: Ints, present: Ints, values: Ints) -> Table:
+    """Return a table. Owner and presence are looked at for every column, so they leave the rows first."""
+    return Table(registers, np.ascontiguousarray(message), np.ascontiguousarray(present), values)
 
 
 def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:

@@ -23,6 +23,7 @@ from kdissect.protocol.api_keys import (
     TRANSACTION_WORK,
     ApiKey,
 )
+from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.coded_text import repeat_text
@@ -135,20 +136,20 @@ def _selections(
     in_table = known & (key >= 0) & (key < len(refusals)) & (version >= 0) & (version < refusals.shape[1])
     refused = in_table & refusals[np.where(in_table, key, 0), np.where(in_table, version, 0)]
     acks, has_acks = exchanges.ints("acks"), exchanges.present("acks")
-    group = known & (np.isin(key, MEMBERSHIP))
+    group = known & in_apis(key, MEMBERSHIP)
     latency, sound = sound_latencies(exchanges)
     behind = (
         sound & ~exchanges.bools("idle_wait") & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
     )
-    behind &= known & ~np.isin(key, list(LONG_POLLS))
+    behind &= known & ~in_apis(key, LONG_POLLS)
     in_transaction = exchanges.present("transactional_id") & (exchanges.ints("error_code") == 0)
-    in_transaction &= known & np.isin(key, [*TRANSACTION_WORK, ApiKey.END_TXN])
+    in_transaction &= known & in_apis(key, (*TRANSACTION_WORK, ApiKey.END_TXN))
     is_end = key == ApiKey.END_TXN
     failed = exchanges.ints("error_code") != 0
     once = np.ones(exchanges.rows, np.int64)
     selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
         ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, once),
-        ("failed_commit", known & np.isin(key, [*OFFSET_COMMITS]) & failed, ERROR_KEYS, answered, None),
+        ("failed_commit", known & in_apis(key, OFFSET_COMMITS) & failed, ERROR_KEYS, answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), sent, None),
         ("throttled", throttle > 0, ("api_key",), answered, throttle),
         ("refused_version", refused, ("api_key", "api_version"), sent, None),
@@ -158,7 +159,7 @@ def _selections(
         ("metadata", known & (key == ApiKey.METADATA), ("second",), sent, None),
         ("group", group, ("api_key", "group_id", "generation", "second"), sent, None),
         ("behind", behind, ("api_key",), sent, latency // NS_PER_MS),
-        ("election", known & np.isin(key, list(QUORUM_ELECTION)), ("api_key", "second"), sent, None),
+        ("election", known & in_apis(key, QUORUM_ELECTION), ("api_key", "second"), sent, None),
         ("transaction_work", in_transaction & ~is_end, ("transactional_id",), sent, None),
         ("transaction_end", in_transaction & is_end, ("transactional_id",), sent, None),
     )

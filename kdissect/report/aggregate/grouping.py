@@ -5,7 +5,7 @@ those are renumbered without gaps (`RowGroups`). Values are then added up by gro
 nanoseconds for each row and column.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,6 +55,17 @@ class TableColumns:
         self._coded: dict[str, CodedText] = {}
         self._ints: dict[str, Ints] = {}
         self._known: dict[str, Mask] = {}
+        self._derived: dict[tuple[str, ...], tuple[npt.NDArray[Any], ...]] = {}
+
+    def derived(
+        self, *key: str, make: Callable[[], tuple[npt.NDArray[Any], ...]]
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """Return arrays that several figures need, made once: nobody can write to them."""
+        if key not in self._derived:
+            self._derived[key] = make()
+            for array in self._derived[key]:
+                array.flags.writeable = False
+        return self._derived[key]
 
     def arrow(self, name: str) -> pa.Array:
         """Return a column as one Arrow array."""
@@ -94,13 +105,17 @@ class TableColumns:
 
     def bools(self, name: str) -> Mask:
         """Return a boolean column, false for null."""
-        return true_mask(self.arrow(name))
+        return self.derived("bools", name, make=lambda: (true_mask(self.arrow(name)),))[0]
 
     def equals(self, name: str, text: str) -> Mask:
         """Return the mask of rows where a text column has this text."""
         coded = self.text(name)
-        number = pc.index(coded.texts, text).as_py()
-        return coded.numbers == number if number >= 0 else np.zeros(self.rows, bool)
+
+        def compare() -> tuple[Mask]:
+            number = pc.index(coded.texts, text).as_py()
+            return (coded.numbers == number if number >= 0 else np.zeros(self.rows, bool),)
+
+        return self.derived("equals", name, text, make=compare)[0]
 
     def filter(self, mask: Mask) -> "TableColumns":
         """Return the rows where `mask` is true."""
@@ -108,7 +123,12 @@ class TableColumns:
 
     def coalesce(self, wanted: str, otherwise: str) -> Ints:
         """Return a whole-number column with another one in place of null."""
-        return np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise))
+        return self.derived(
+            "coalesce",
+            wanted,
+            otherwise,
+            make=lambda: (np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise)),),
+        )[0]
 
 
 def iterate_rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -264,6 +284,11 @@ def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
 
     The latency of an exchange that waited by design and was answered late is the time beyond that wait.
     """
+    latency, sound = exchanges.derived("sound_latencies", make=lambda: _sound_latencies(exchanges))
+    return latency, sound
+
+
+def _sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
     latency = exchanges.ints("latency_ns")
     sound = exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
     return np.where(exchanges.bools("idle_wait"), latency, latency - exchanges.ints("wait_ns")), sound

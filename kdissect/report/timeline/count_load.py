@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
@@ -20,7 +21,7 @@ PARTITION = ("topic", "topic_id", "partition")
 def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
     """Return the rows of LOAD."""
     key = partitions.ints("api_key")
-    wanted = (exchange_rows >= 0) & np.isin(key, (ApiKey.PRODUCE, ApiKey.FETCH))
+    wanted = (exchange_rows >= 0) & in_apis(key, (ApiKey.PRODUCE, ApiKey.FETCH))
     wanted &= partitions.present("batches") & (partitions.ints("batches") > 0)
     rows = np.flatnonzero(wanted)
     columns = _columns(source, partitions, exchange_rows, rows)

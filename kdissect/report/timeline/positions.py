@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
+from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
@@ -52,7 +53,7 @@ def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_r
 
 
 def _wanted(kind: PositionKind, api: Ints, sound: Mask, has_end: Mask) -> Ints:
-    wanted = sound & np.isin(api, kind.apis)
+    wanted = sound & in_apis(api, kind.apis)
     return np.flatnonzero(wanted & has_end if kind.name == "fetched" else wanted)
 
 
