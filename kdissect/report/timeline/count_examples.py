@@ -91,16 +91,13 @@ def _with_partitions(
     columns |= {name: partitions.plain(name, near) for name in PARTITION_FIELDS}
     listed = pa.table(columns).sort_by([(name, "ascending") for name in columns])
     rows = listed["row"].to_numpy()
-    starts, stops = (np.searchsorted(rows, wanted, side) for side in ("left", "right"))
-    stops = np.minimum(stops, starts + MOST_PARTITIONS)
+    early = np.arange(len(rows)) - np.searchsorted(rows, rows) < MOST_PARTITIONS  # of its exchange
+    rows, listed = rows[early], listed.filter(pa.array(early))
+    fields = list(zip(*(listed[name].to_pylist() for name in PARTITION_FIELDS), strict=True))
+    starts, stops = (np.searchsorted(rows, wanted, side).tolist() for side in ("left", "right"))
     texts = [
-        json.dumps(
-            [list(one.values())[1:] for one in listed.slice(start, stop - start).to_pylist()],
-            separators=(",", ":"),
-        )
-        if stop > start
-        else None
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        json.dumps(fields[start:stop], separators=(",", ":")) if stop > start else None
+        for start, stop in zip(starts, stops, strict=True)
     ]
     at = table.schema.get_field_index("partitions")
     return table.set_column(at, "partitions", pa.array(texts, pa.string())).select(part.schema.names)
