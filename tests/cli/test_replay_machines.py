@@ -20,6 +20,7 @@ RUN = ["replay", "run"]
 TARGET = ["--target", "127.0.0.1:1", "--execute"]
 
 
+@pytest.mark.slow
 def test_only_a_replay_log_is_taken(tmp_path: Path) -> None:
     capture = str(CAPTURES / "steady.pcapng")
     with pytest.raises(UsageError, match="--master takes one replay log"):

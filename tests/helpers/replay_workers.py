@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +69,15 @@ class Relay:
     def _serve(self) -> None:
         here, _ = self._listener.accept()
         there = socket.create_connection(self._there)
-        while not self._cut.is_set():
-            for ready in select.select([here, there], [], [], 0.1)[0]:
-                data = ready.recv(1 << 16)
-                if not data:
-                    return
-                (there if ready is here else here).sendall(data)
-        self._cut.wait()
+        with suppress(OSError):  # a worker that was killed
+            while not self._cut.is_set():
+                for ready in select.select([here, there], [], [], 0.1)[0]:
+                    data = ready.recv(1 << 16)
+                    if not data:
+                        return
+                    (there if ready is here else here).sendall(data)
+        if not self._cut.is_set():
+            return
         threading.Event().wait(60)  # keep both connections open
 
 

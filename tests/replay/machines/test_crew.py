@@ -98,6 +98,7 @@ def test_a_lost_worker_stops_the_others_or_not() -> None:
                 assert stop_heard(channels[1]) == crew.stopped
 
 
+@pytest.mark.slow
 def test_a_silent_worker_is_lost() -> None:
     with crew_of(2, lost_s=1.5) as (crew, channels):
         ended = threading.Event()

@@ -27,6 +27,8 @@ from tests.helpers.null_target import null_target
 from tests.helpers.replay_logs import make_log
 from tests.helpers.replay_workers import Relay, run
 
+pytestmark = pytest.mark.slow
+
 Processes = list[subprocess.Popen[bytes]]
 
 

@@ -44,6 +44,7 @@ def test_a_worker_without_a_way_to_the_driver_says_so() -> None:
     assert isinstance(listener.invitation, Invitation)
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_log_says_so(tmp_path: Path) -> None:
     capture = tmp_path / "steady.pcapng"
     capture.write_bytes((CAPTURES / "steady.pcapng").read_bytes())
@@ -68,6 +69,7 @@ def test_a_worker_needs_the_directory_of_the_run(tmp_path: Path) -> None:
         check_output(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.slow
 def test_a_worker_whose_target_is_another_cluster_ends_the_run(tmp_path: Path) -> None:
     log = tmp_path / "log"
     make_log([str(CAPTURES / "steady.pcapng")], log)

@@ -79,6 +79,7 @@ def test_a_clock_is_measured(ends: tuple[Channel, DriverLink]) -> None:
     assert abs(clock.offset_ns + 10**9) <= clock.error_ns < 10**8
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_gone_or_silent_stops_a_worker(ends: tuple[Channel, DriverLink]) -> None:
     _, link = ends
     assert "silent for 1.5 s" in wait_for_stop(link)
