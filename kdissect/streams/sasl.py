@@ -8,8 +8,8 @@ its mechanism needs, or when the client went on to other requests; it failed whe
 the server ended the connection instead of answering a raw token, which is all that SaslHandshake 0 has for a
 failure. Later ones on the same connection are re-authentications (KIP-368).
 
-Tokens are not looked into: they hold passwords, and so do the names in them next to it. Principals are shown
-nowhere.
+Tokens are not looked into here: they hold passwords. The user that a first token names is read by
+`streams.sasl_users`.
 """
 
 from collections.abc import Iterable, Mapping

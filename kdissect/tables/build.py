@@ -134,7 +134,7 @@ def exchange_tables(
     if tokens.any():  # between the exchanges around them, and no rows of any table
         for rows in np.split(batch.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
             if rows["status"][0] == SASL_TOKEN:
-                details.authentications.add_tokens(rows, details.known("sasl_mechanism"))
+                details.add_tokens(batch._replace(exchanges=rows))
             else:
                 part = batch._replace(exchanges=rows)
                 yield from exchange_tables(part, processor, details, splits, wanted, coded, decoder)

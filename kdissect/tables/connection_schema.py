@@ -115,6 +115,13 @@ CONNECTION_COLUMNS = (
         names=NO_NAME,
     ),
     Column("sasl_mechanism", TEXT, "SASL mechanism that the client chose", null=NO_SASL, names="mechanism"),
+    Column(
+        "sasl_user",
+        TEXT,
+        "user that the first token of PLAIN or SCRAM names",
+        null=f"{NO_SASL}, or the token names none",
+        names="user",
+    ),
     Column("requests", INT64, "Kafka requests"),
     Column("responses", INT64, "Kafka responses"),
     Column("unanswered", INT64, "requests without a response that was due"),

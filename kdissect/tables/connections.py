@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.jit.rows import Records, array_of
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import decode_request
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
@@ -21,6 +23,7 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.sasl import Authentications
+from kdissect.streams.sasl_users import user_of
 from kdissect.streams.tls.connection_merge import with_tls
 from kdissect.streams.tls.tls_columns import tls_columns
 from kdissect.tables.arrow_columns import (
@@ -43,11 +46,16 @@ FIRST_VALUES = {
 }
 
 
+SASL_USER = "sasl_user"
+TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
+"""Columns that requests fill: four from fields that the columnar reader keeps, and the user of a token."""
+
+
 class ConnectionDetails:
     """What exchanges tell about their connection: first values of columns, faults, and the ends of logs."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[int, str]] = {name: {} for name in FIRST_VALUES}
+        self._values: dict[str, dict[int, str]] = {name: {} for name in TEXT_COLUMNS}
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
         self.log_ends = LogEnds()
@@ -65,7 +73,28 @@ class ConnectionDetails:
             ).to_pylist()
             for row, text in zip(connections.tolist(), texts, strict=True):
                 values.setdefault(row, text)
+        self._add_users(batch)
         self.add_faults(batch, has_fault)
+
+    def _add_users(self, batch: ExchangeBatch) -> None:
+        """Read the users in the tokens of SaslAuthenticate, as far as they are the first of a connection."""
+        for row in np.flatnonzero(batch.exchanges["api_key"] == ApiKey.SASL_AUTHENTICATE).tolist():
+            if int(batch.exchanges["connection"][row]) not in self._values[SASL_USER]:
+                body = decode_request(_request(batch, row)).body
+                self._add_user(batch, row, (body or {}).get("auth_bytes"))
+
+    def add_tokens(self, batch: ExchangeBatch) -> None:
+        """Add raw tokens (rows with status SASL_TOKEN), which have no request around them."""
+        self.authentications.add_tokens(batch.exchanges, self.known("sasl_mechanism"))
+        for row in range(len(batch.exchanges)):
+            if int(batch.exchanges["connection"][row]) not in self._values[SASL_USER]:
+                self._add_user(batch, row, _request(batch, row))
+
+    def _add_user(self, batch: ExchangeBatch, row: int, token: bytes | None) -> None:
+        connection = int(batch.exchanges["connection"][row])
+        user = user_of(self._values["sasl_mechanism"].get(connection), token or b"")
+        if user is not None:
+            self._values[SASL_USER][connection] = user
 
     def add_faults(self, batch: ExchangeBatch, has_fault: Bools) -> None:
         """Count the exchanges of a batch that have a fault."""
@@ -89,7 +118,7 @@ class ConnectionDetails:
 
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
-        self._values = {name: dict(value["values"][name]) for name in FIRST_VALUES}
+        self._values = {name: dict(value["values"][name]) for name in TEXT_COLUMNS}
         self._faults = dict(value["faults"])
         self.authentications.resume(value["authentications"])
         self.log_ends.resume(value["log_ends"])
@@ -148,7 +177,7 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
         ),
         "client_rtt_ns": int_column(client_rtt, facts["ack_ns"] > 0, pa.int64()),
         **tcp_connection_columns(processor.tcp, client),
-        **{name: details.texts(name, count) for name in FIRST_VALUES},
+        **{name: details.texts(name, count) for name in TEXT_COLUMNS},
         "requests": pa.array(facts["requests"]),
         "responses": pa.array(facts["responses"]),
         "unanswered": pa.array(facts["unanswered"]),
@@ -168,6 +197,11 @@ def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
         "connection": pa.array([processor.identities[row] for row in rows.tolist()], pa.int64())
     }
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
+
+
+def _request(batch: ExchangeBatch, row: int) -> bytes:
+    frame = batch.exchanges["request"][row]
+    return batch.arena[frame["start"] : frame["stop"]].tobytes()
 
 
 def client_sides(facts: Records) -> Int64s:

@@ -105,9 +105,12 @@ def capture_loss(context: FindingContext) -> Judgement | None:
     missing = ""
     # Bytes cut off by the snap length are counted as lost, too.
     whole = totals.lost_bytes + totals.bytes_to_server + totals.bytes_to_client - totals.cut_bytes
-    if totals.lost_bytes and totals.lost_bytes >= SERIOUS_LOSS * whole:
-        missing = f", {format_size(totals.lost_bytes)} ({format_share(totals.lost_bytes / whole)}) missing"
-        lossy = select_connections(context, context.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
+    on_the_way = context.facts.holes
+    lost = totals.lost_bytes - int(context.facts.columns.ints("lost_bytes")[on_the_way].sum())
+    if lost > 0 and lost >= SERIOUS_LOSS * whole:
+        missing = f", {format_size(lost)} ({format_share(lost / whole)}) missing"
+        captured = (context.facts.columns.ints("lost_bytes") > 0) & ~on_the_way
+        lossy = select_connections(context, captured, "lost_bytes")
         lossy.sort(key=lambda row: -row["lost_bytes"])
         for row in lossy:
             detail = f"{format_size(row['lost_bytes'])} missing of a connection to {server_label(row)}"

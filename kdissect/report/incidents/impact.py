@@ -60,11 +60,44 @@ def weigh(
     return confidence * (impact.wait_ns / SECOND + failed + CLIENT_WEIGHT * len(impact.clients))
 
 
-def word_consequences(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:
+RESTATES: Mapping[str, tuple[str, ...]] = {
+    "authentication_failed": ("credentials_refused",),
+    "connection_churn": ("connections_storm",),
+    "errors_repeated": (
+        "credentials_refused",
+        "offsets_gone",
+        "protocol_refused",
+        "records_oversized",
+        "replicas_missing",
+        "right_missing",
+        "timestamps_refused",
+        "topic_missing",
+    ),
+    "lag_growing": ("lag_grew",),
+    "leader_moved": ("leadership_left",),
+    "metadata_storm": ("metadata_storm_began",),
+    "not_authorized": ("right_missing",),
+    "producer_fenced": ("producer_fenced_out",),
+    "records_too_large": ("records_oversized",),
+    "refused_connections": ("attempts_refused",),
+    "throttled": ("quota_applied",),
+    "tiny_batches": ("batches_tiny",),
+    "transactions_open": ("transaction_open",),
+    "unanswered_cut": ("connections_ended",),
+}
+"""Kinds that say again, for the same clients, what a signal of another kind says better."""
+
+
+def word_consequences(
+    signals: Sequence[Signal], kinds: Mapping[str, SignalKind], own: Sequence[Signal] = ()
+) -> tuple[str, ...]:
     """Return one sentence for each kind of signal, the greatest impact first.
 
-    Kinds that tell first stand in front.
+    Kinds that tell first stand in front. What the signals of the cause itself (`own`), or others, say already
+    is left out.
     """
+    known = (*own, *signals)
+    signals = [signal for signal in signals if not _is_restated(signal, known)]
     by_kind: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
         by_kind.setdefault(signal.kind, []).append(signal)
@@ -77,3 +110,10 @@ def word_consequences(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]
         ),
     )
     return tuple(sentence_of(kinds[name], rows) for name, rows in ranked)
+
+
+def _is_restated(signal: Signal, known: Sequence[Signal]) -> bool:
+    better = [one for one in known if one.kind in RESTATES.get(signal.kind, ())]
+    clients = {name for one in better for name in one.clients}
+    servers = {name for one in better for name in one.servers}
+    return bool(better) and clients.issuperset(signal.clients) and servers.issuperset(signal.servers)

@@ -116,7 +116,7 @@ def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal:
         begin_ns=diagnosis.begin_ns,
         end_ns=diagnosis.end_ns,
         headline=diagnosis.headline,
-        consequences=word_consequences([signals[at] for at in led_to], KINDS),
+        consequences=word_consequences([signals[at] for at in led_to], KINDS, [signals[at] for at in own]),
         impact=one.impact,
         confidence=diagnosis.confidence,
         speaks_for=diagnosis.speaks_for,

@@ -13,7 +13,7 @@ from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Laye
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed
-from kdissect.text import format_clock, format_duration
+from kdissect.text import format_clock, format_duration, format_size
 
 CRITICAL, WARNING, NOTE = Severity
 
@@ -102,13 +102,22 @@ def large_packets_lost(case: Case) -> Diagnosis | None:
     """Large segments never arrive on a path on which small ones do."""
     stuck = case.anchor
     ways = [way for way in ("from", "to") if stuck.measures[f"stuck_{way}"]]
+    if "missing_bytes" in stuck.measures:
+        how = (
+            f"{counted(stuck.measures['connections'], 'connection')} hang behind "
+            f"{format_size(stuck.measures['missing_bytes'])} that nobody acknowledged, while small ones pass"
+        )
+    else:
+        how = (
+            f"segments of {stuck.measures['smallest_stuck_bytes']:,} bytes or more were sent again "
+            f"{counted(stuck.measures['times'], 'time')}, while up to "
+            f"{stuck.measures['largest_acked_bytes']:,} bytes pass"
+        )
     return _diagnosis(
         case,
         f"Large packets {' and '.join(ways)} {stuck.subject.name} never arrive since "
-        f"{format_clock(stuck.begin_ns)}: segments of {stuck.measures['smallest_stuck_bytes']:,} bytes or "
-        f"more were sent again {counted(stuck.measures['times'], 'time')}, while up to "
-        f"{stuck.measures['largest_acked_bytes']:,} bytes pass; clients: {_clients(stuck)}",
-        0.9,
+        f"{format_clock(stuck.begin_ns)}: {how}; clients: {_clients(stuck)}",
+        0.75 if "missing_bytes" in stuck.measures else 0.9,
         speaks_for=("small segments pass on the same path at the same time",),
     )
 
@@ -267,7 +276,8 @@ NETWORK_CAUSES = (
         anchors=("large_segments_stuck",),
         judge=large_packets_lost,
         links=FOLLOWS_A_BAD_PATH,
-        needs="segments above some size are sent again without end, while smaller ones are acknowledged",
+        needs="segments above some size are sent again without end, while smaller ones are acknowledged; or "
+        "three connections of a host hang behind bytes that the capture lacks and nobody acknowledged",
         against="small segments get lost, too",
         means="The path takes smaller packets than the sender believes (path MTU), and nobody tells it.",
         next="tunnels and VPNs on the way, the MTU of interfaces, firewalls that drop ICMP",

@@ -30,6 +30,20 @@ class ConnectionFacts:
         self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
 
+    @property
+    def holes(self) -> Mask:
+        """Return which connections miss bytes that their receiver misses, too: it never acknowledged them.
+
+        Bytes that only the capture lost are acknowledged.
+        """
+        waiting = np.maximum(
+            self.columns.ints("unacknowledged_bytes_to_server"),
+            self.columns.ints("unacknowledged_bytes_to_client"),
+        )
+        lost = self.columns.ints("lost_bytes")
+        holes: Mask = (lost > 0) & (waiting >= lost)
+        return holes
+
     def _is_silent(self, sender: str, receiver: str) -> Mask:
         """Return which connections have no packet that shows that the sender's direction was captured.
 

@@ -2,7 +2,8 @@
 
 A topic id has a name where a Metadata response tells it. A capture that begins later may have a Fetch by
 id and a Produce or an OffsetCommit by name. The end of a partition is the same number in all of them, in the
-same second. Offsets that meet often, and hardly ever those of another name, are of one topic.
+same second. Offsets that meet often, and hardly ever those of another name, are of one topic. A member that
+is far behind commits offsets that nobody else has. But if it fetches one topic, it commits that one.
 """
 
 from collections import Counter, defaultdict
@@ -20,6 +21,8 @@ LEAST_MEETINGS, LEAST_SHARE, TIMES_OTHERS = 8, 0.4, 5
 
 COLUMNS = ("topic", "topic_id", "partition", "offset", "end_offset", "order_ns")
 
+Client = tuple[str, str | None]
+"""A client id and its host."""
 
 Place = tuple[int, int, int]
 """A partition, an offset and a second."""
@@ -61,3 +64,33 @@ def _name_at(names: Mapping[Place, Collection[str]], places: Collection[Place]) 
     (name, most), second = met[0], met[1][1] if len(met) > 1 else 0
     is_sure = most >= max(LEAST_MEETINGS, LEAST_SHARE * len(places), TIMES_OTHERS * second)
     return name if is_sure else None
+
+
+def names_by_commits(partial: Partial, positions: PartialTable, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of topic ids that are not known, of clients that fetch one topic and commit one.
+
+    The client commits no partition that it does not fetch, and no offset beyond the end of the log. A name
+    that belongs to another id already is left out, and so is an id for which two clients have other names.
+    """
+    fetched: dict[Client, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    committed: dict[Client, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    rows = partial.table(positions)
+    for row in rows.select((*COLUMNS, "kind", "client_id", "client_host")).to_pylist():
+        client, partition, offset = (row["client_id"], row["client_host"]), row["partition"], row["offset"]
+        if row["client_id"] is None or partition is None or offset is None:
+            continue
+        if row["kind"] == "fetched" and row["topic_id"] is not None:
+            ends = fetched[client][row["topic_id"]]
+            ends[partition] = max(ends.get(partition, 0), row["end_offset"] or offset)
+        elif row["kind"] == "committed" and row["topic"] is not None:
+            offsets = committed[client][row["topic"]]
+            offsets[partition] = max(offsets.get(partition, 0), offset)
+    named: dict[str, set[str]] = defaultdict(set)
+    for client in fetched.keys() & committed.keys():
+        if len(fetched[client]) == 1 and len(committed[client]) == 1:
+            ((topic_id, ends),), ((name, offsets),) = fetched[client].items(), committed[client].items()
+            fits = all(offset <= ends.get(number, -1) for number, offset in offsets.items())
+            if fits and topic_id not in known:
+                named[topic_id].add(name)
+    sure = {topic_id: names.pop() for topic_id, names in named.items() if len(names) == 1}
+    return {topic_id: name for topic_id, name in sure.items() if name not in known.values()}

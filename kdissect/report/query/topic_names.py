@@ -1,6 +1,6 @@
 """Names of topics: what the wire says, else what a topic id means, else the id itself.
 
-A topic id means what a Metadata response says, or else what offsets tell (`equal_offsets`).
+A topic id means what a Metadata response says, or else what offsets and commits tell (`equal_offsets`).
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import NAMES
 from kdissect.report.partials import Partial
-from kdissect.report.query.equal_offsets import names_by_offsets
+from kdissect.report.query.equal_offsets import names_by_commits, names_by_offsets
 from kdissect.report.timeline.signal_tables import COMMITTED
 
 
@@ -25,6 +25,7 @@ class TopicNames:
             if row["topic_id"] is not None and row["topic"] is not None
         }
         self._names |= names_by_offsets(partial, COMMITTED, self._names)
+        self._names |= names_by_commits(partial, COMMITTED, self._names)
 
     def name(self, topic: str | None, topic_id: str | None) -> str | None:
         """Return the name of a topic; None if neither a name nor an id is given."""

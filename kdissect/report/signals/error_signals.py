@@ -208,7 +208,7 @@ def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:
         (SubjectKind.SERVER, server),
         (begin, max(row.last_ns for row in spell)),
         f"{server} no longer {verb} {counted(len(things), noun)} ({listed(things, NAMED)}) from "
-        f"{format_clock(begin)}, as {counted(len(clients), 'client')} learnt",
+        f"{format_clock(begin)}, as {_learnt(clients, _clients(spell))} learnt",
         measures={
             "things": len(things),
             "clients": len(clients),
@@ -220,6 +220,12 @@ def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:
         requests=count_requests(spell),
         evidence=[observed(server, ", ".join(sorted({row.error for row in spell})), spell)],
     )
+
+
+def _learnt(clients: Sequence[str], all_clients: Sequence[str]) -> str:
+    """Return who learnt that leadership moved: clients, or else replica fetchers of other brokers."""
+    fetchers = len(all_clients) - len(clients)
+    return counted(len(clients), "client") if clients else counted(fetchers, "replica fetcher")
 
 
 def _clients(spell: Sequence[Observation]) -> list[str]:

@@ -136,8 +136,8 @@ def _restarts(context: SignalContext, group: Group, client: str, events: Sequenc
         client,
         (begin, until_ns(context, starts[-1]["time_ns"])),
         f"{client} joined group {group.name} as a new member {counted(len(starts), 'time')} from "
-        f"{format_clock(begin)} for {format_duration(lasted)}; the group had "
-        f"{counted(rebalances, 'generation')}",
+        f"{format_clock(begin)} for {format_duration(lasted)}, and the group rebalanced "
+        f"{counted(rebalances, 'time')}",
         starts,
         generations=rebalances,
         lasted_ns=lasted,
@@ -185,8 +185,8 @@ def _restarts_under_new_names(context: SignalContext, group: Group) -> Iterator[
             (begin, until_ns(context, starts[-1]["time_ns"])),
             f"{counted(len(starts), 'short-lived client')} named {stem or '…'}-… at {host} "
             f"({names[0]}, {names[-1]}) joined group {group.name} one after the other from "
-            f"{format_clock(begin)} for {format_duration(lasted)}, and none left it; the group had "
-            f"{counted(group.generations(), 'generation')}",
+            f"{format_clock(begin)} for {format_duration(lasted)}, and none left it; the group rebalanced "
+            f"{counted(group.generations(), 'time')}",
             measures={"count": len(starts), "generations": group.generations(), "lasted_ns": lasted},
             clients=group.clients,
             groups=[group.name],
@@ -201,7 +201,7 @@ def _fenced(context: SignalContext, facts: ClientFacts, group: Group) -> Iterato
         if row["instance_id"] is not None:
             by_instance[row["instance_id"]].append(row)
     for instance, rows in sorted(by_instance.items()):
-        displaced = _displaced(group, rows)
+        displaced = _displaced(group, rows) or _refused_commits(context, group, rows)
         if not displaced:
             continue
         first = displaced[0]
@@ -227,6 +227,39 @@ def _fenced(context: SignalContext, facts: ClientFacts, group: Group) -> Iterato
                 event_evidence(context, instance, f"displaced: group.instance.id {instance}", displaced)
             ],
         )
+
+
+def _refused_commits(context: SignalContext, group: Group, rows: Sequence[Row]) -> list[Row]:
+    """Return commits that were refused since another member took the instance id, as rows of events.
+
+    A member that only commits before it ends learns it from no heartbeat.
+    """
+    clients = {row["client"] for row in rows}
+    refused = [
+        error
+        for error in context.rules.of_kind("error")
+        if error.code in FENCED and error.group_id == group.name and error.client in clients
+    ]
+    found: dict[int, Row] = {}
+    for error in sorted(refused, key=lambda error: error.first_ns):
+        place = error.location
+        found.setdefault(
+            error.first_ns,
+            {
+                "event": "error",
+                "client": error.client,
+                "client_id": place.client_id,
+                "connection": place.connection,
+                "asked_ns": error.first_ns,
+                "time_ns": error.last_ns,
+                "error_code": error.code,
+                "error_name": error.error,
+                "request_packet": place.request_packet,
+                "response_packet": place.response_packet,
+                "capture_file": place.capture_file,
+            },
+        )
+    return list(found.values())
 
 
 def _displaced(group: Group, rows: Sequence[Row]) -> list[Row]:

@@ -5,7 +5,7 @@ go, for each client and topic, the records that it was behind at every moment at
 that stopped to fetch falls behind by what others write meanwhile, though no fetch of it shows that.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property
 from itertools import accumulate
@@ -45,9 +45,9 @@ class Lag(NamedTuple):
     written: int
 
     def least_since(self, time_ns: int) -> int:
-        """Return the smallest lag from a time on."""
-        at = bisect_right(self.times, time_ns)
-        return min(self.records[max(at - 1, 0) :])
+        """Return the smallest lag from a time on; between two commits, that of the later one counts."""
+        at = min(bisect_left(self.times, time_ns), len(self.records) - 1)
+        return min(self.records[at:])
 
 
 class LogPositions:
@@ -206,12 +206,17 @@ class LogPositions:
         events = sorted((time, number, lag) for number, found in lags.items() for time, lag in found)
         latest = {number: found[0][1] for number, found in lags.items()}
         before = sum(latest.values())
-        times, records, total = [], [], before
+        times: list[int] = []
+        records: list[int] = []
+        total = before
         for time, number, lag in events:
             total += lag - latest[number]
             latest[number] = lag
-            times.append(time)
-            records.append(total)
+            if times and times[-1] == time:  # one request commits several partitions
+                records[-1] = total
+            else:
+                times.append(time)
+                records.append(total)
         written = sum(
             (self.end_at((topic, number), times[-1]) or 0) - (self.end_at((topic, number), times[0]) or 0)
             for number in lags

@@ -44,8 +44,13 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
     chosen = np.array(rows)
     first, last = int(connections.first_ns[chosen].min()), int(connections.closed_ns[chosen].max())
     begin = facts.began(client, first)
-    names = context.facts.columns.arrow("sasl_mechanism").take(chosen).to_pylist()
-    mechanisms = listed(sorted({name for name in names if name}), NAMED)
+    numbers = context.facts.numbers[chosen].tolist()
+    mechanisms, users = (
+        listed(identities(context, name, numbers), NAMED) for name in ("sasl_mechanism", "sasl_user")
+    )
+    identity = ", ".join(
+        [*([f"SASL {mechanisms}"] if mechanisms else []), *([f"user {users}"] if users else [])]
+    )
     servers = sorted({context.server_names[number] for number in connections.server[chosen].tolist()})
     detail = f"the server closed the connection after the {mechanisms or 'SASL'} token"
     closed = (
@@ -55,7 +60,7 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
         "credentials_refused",
         (SubjectKind.CLIENT, client),
         (begin, None if context.end_ns - last < 10 * SECOND else last),
-        f"{client} failed to authenticate{f' (SASL {mechanisms})' if mechanisms else ''}: "
+        f"{client} failed to authenticate{f' ({identity})' if identity else ''}: "
         f"{listed(servers, NAMED)} {closed}, from {format_clock(begin)} for {format_duration(last - begin)}",
         measures={"count": len(rows), "lasted_ns": last - begin},
         servers=servers,
@@ -63,3 +68,10 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
         requests=len(rows),
         evidence=[connection_evidence(client, detail, select_connections(context.rules, chosen))],
     )
+
+
+def identities(context: SignalContext, column: str, connections: Sequence[int]) -> list[str]:
+    """Return the values of `sasl_mechanism` or `sasl_user` of connections, given by their numbers."""
+    own = np.isin(context.facts.numbers, np.unique(np.array(connections, np.int64)))
+    names = context.facts.columns.arrow(column).to_pylist()
+    return sorted({name for name, is_own in zip(names, own.tolist(), strict=True) if is_own and name})

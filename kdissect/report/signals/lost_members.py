@@ -197,7 +197,7 @@ def _expired(
         client,
         (ended, at),
         f"{client} ended at {format_clock(ended)} without leaving group {group.name}, which noticed "
-        f"{format_duration(at - ended)} later",
+        f"{format_duration(at - ended)} later: nobody read its partitions until then",
         [noticed],
         silent_ns=at - ended,
         session_ms=session_ns // NS_PER_MS,

@@ -38,6 +38,9 @@ STUCK_REPEATS = 2
 PAUSED_NS, PAUSED_CLIENTS, BUSY_SECONDS = 4 * SECOND, 2, 5
 """A pause without retransmissions counts if it is longer, of several clients, and in the midst of traffic."""
 
+BACK_NS = 3 * SECOND
+"""A client opens another connection this soon after a path is well again, or later."""
+
 TOGETHER_NS = 6 * SECOND
 """Pairs of hosts that fall silent within this have one reason; quiet ones notice it later."""
 
@@ -159,13 +162,23 @@ def _pauses(context: SignalContext, series: PathSeries) -> Iterator[Episode]:
         heard = series.heard(pair)
         for begin, end in _gaps_between(heard, context.end_ns):
             if end < context.end_ns and end - begin >= PAUSED_NS and _is_busy(heard, begin, end):
-                rows = series.connections([pair])
-                facts = context.connections
-                across = rows[(facts.first_ns[rows] < begin) & (facts.last_ns[rows] > end)]
-                clients = len(np.unique(facts.client[across]))
+                paused = _paused(context, series.connections([pair]), begin, end)
+                clients = len(np.unique(context.connections.client[paused]))
                 others = all(_talks_elsewhere(series, host, pair, begin, end) for host in pair)
                 if clients >= PAUSED_CLIENTS and others:
-                    yield Episode(pair, begin, end, {"repeats": 0, "connections": len(across)})
+                    yield Episode(pair, begin, end, {"repeats": 0, "connections": len(paused)})
+
+
+def _paused(context: SignalContext, rows: np.ndarray, begin_ns: int, end_ns: int) -> np.ndarray:
+    """Return the connections that a pause interrupts, of clients that go on when it ends.
+
+    Some go on with a connection that they have, and some open another one.
+    """
+    facts = context.connections
+    before = rows[(facts.first_ns[rows] < begin_ns) & (facts.last_ns[rows] >= begin_ns - SECOND)]
+    after = rows[(facts.last_ns[rows] > end_ns) & (facts.first_ns[rows] <= end_ns + BACK_NS)]
+    found: np.ndarray = before[np.isin(facts.client[before], facts.client[after])]
+    return found
 
 
 def _is_busy(heard: list[tuple[int, int]], begin_ns: int, end_ns: int) -> bool:

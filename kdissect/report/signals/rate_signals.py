@@ -50,6 +50,9 @@ SAME = 1.7
 OWN_SHARE = 0.6
 """A client that makes so much of a change makes it alone."""
 
+NOTHING = 0.05
+"""A rate a second below this is shown as none."""
+
 MOST_SUBJECTS = 200
 WAITS = (
     ApiKey.FETCH,
@@ -250,11 +253,15 @@ def _signal(
         kind,
         subject,
         (change.begin_ns, change.end_ns),
-        f"{name} {verb} {change.after:.1f} {nouns} a second since {format_clock(change.begin_ns)}, {lasted}, "
-        f"in place of {change.before:.1f}",
+        f"{name} {verb} {_rate_text(change.after, nouns)} since {format_clock(change.begin_ns)}, {lasted}, "
+        f"in place of {change.before:.1f}{' a second' if change.after < NOTHING else ''}",
         measures={
             "before_per_1000_s": round(1000 * change.before),
             "after_per_1000_s": round(1000 * change.after),
         },
         clients=clients,
     )
+
+
+def _rate_text(rate: float, nouns: str) -> str:
+    return f"no {nouns}" if rate < NOTHING else f"{rate:.1f} {nouns} a second"

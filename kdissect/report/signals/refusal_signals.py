@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-import numpy as np
-
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
@@ -29,6 +27,7 @@ from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.login_signals import identities
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
@@ -65,7 +64,7 @@ REFUSALS = (
     RefusalRule("records_oversized", "sent records that are too large", OVERSIZED),
     RefusalRule(
         "timestamps_refused",
-        "sent records with a time out of range",
+        "sent records with timestamps out of range",
         frozenset({ErrorCode.INVALID_TIMESTAMP}),
         2,
     ),
@@ -81,7 +80,7 @@ REFUSALS = (
     ),
     RefusalRule(
         "protocol_refused",
-        "was refused by its group for its assignors",
+        "cannot join its group, which uses other assignors",
         frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL}),
         2,
     ),
@@ -172,12 +171,14 @@ def _refused(
     last = max(row.last_ns for row in spell)
     begin = facts.began(client, spell[0].first_ns)
     count = count_requests(spell)
-    mechanisms = _mechanisms(context, spell) if refusal.kind in OF_IDENTITY else []
+    lines = [row.location.connection or 0 for row in spell] if refusal.kind in OF_IDENTITY else []
+    mechanisms, users = (identities(context, name, lines) for name in ("sasl_mechanism", "sasl_user"))
     about = [
         *([f"topic {listed(topics, NAMED)}"] if topics else []),
         *([f"group {listed(groups, NAMED)}"] if groups else []),
         *([f"transactional id {listed(producers, NAMED)}"] if producers else []),
         *([f"SASL {listed(mechanisms, NAMED)}"] if mechanisms else []),
+        *([f"user {listed(users, NAMED)}"] if users else []),
     ]
     apis = listed(sorted({row.api for row in spell}), NAMED)
     named = f" ({'; '.join(about) or apis})" if about or refusal.kind == "right_missing" else ""
@@ -200,14 +201,6 @@ def _refused(
         requests=count,
         evidence=[observed(client, errors, spell)],
     )
-
-
-def _mechanisms(context: SignalContext, spell: Sequence[Observation]) -> list[str]:
-    """Return the SASL mechanisms of the connections of a spell: whose right or password it is about."""
-    lines = np.unique([row.location.connection or 0 for row in spell])
-    own = np.isin(context.facts.numbers, lines)
-    names = context.facts.columns.arrow("sasl_mechanism").to_pylist()
-    return sorted({name for name, is_own in zip(names, own.tolist(), strict=True) if is_own and name})
 
 
 def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Sequence[Observation]) -> str:
@@ -240,8 +233,10 @@ def _throttled(context: SignalContext, client: str, spell: Sequence[Observation]
         "quota_applied",
         (SubjectKind.CLIENT, client),
         (begin, _end(context, last)),
-        f"{client} was made to wait by a quota {counted(count_exchanges(spell), 'time')} from "
-        f"{format_clock(begin)}, {format_duration(waited_ms * NS_PER_MS)} in all ({apis})",
+        f"{client} is throttled by a quota since {format_clock(begin)}: "
+        f"{counted(count_exchanges(spell), 'response')} ({apis}) asked it to wait, "
+        f"{format_duration(waited_ms * NS_PER_MS)} in all, up to {format_duration(longest * NS_PER_MS)} at "
+        "once",
         measures={"count": count_exchanges(spell), "waited_ms": waited_ms, "longest_ms": longest},
         servers=sorted(
             {context.servers.name(row.location.server_host, row.location.server_port) for row in spell}

@@ -27,6 +27,7 @@ from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_si
 from kdissect.report.signals.topic_latency import TOPIC_LATENCY_KINDS, topic_latency_signals
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
+from kdissect.report.signals.unseen_segments import unseen_segments
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
 
 Source = Callable[[SignalContext], Iterable[Signal]]
@@ -34,6 +35,7 @@ Source = Callable[[SignalContext], Iterable[Signal]]
 SOURCES: tuple[Source, ...] = (
     path_signals,
     transport_signals,
+    unseen_segments,
     wait_signals,
     policy_signals,
     server_signals,

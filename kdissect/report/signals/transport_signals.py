@@ -345,6 +345,8 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
     for row in rows:
         groups[row["client_host"] or "?", _tls_reason(row)].append(row)
     for (client_host, reason), connections in groups.items():
+        if len(connections) == 1 and _gave_up(connections[0]):
+            continue
         servers = sorted(
             {context.servers.name(row["server_host"], row["server_port"]) for row in connections}
         )
@@ -412,6 +414,11 @@ ALERTS = {
     "unrecognized_name": "{sender} does not know the host name",
 }
 """What alerts mean (RFC 8446, section 6.2); others stand by their names."""
+
+
+def _gave_up(row: Row) -> bool:
+    """Return whether a client closed before the server said anything: it may just have ended."""
+    return row["tls_outcome"] == "unanswered" and row["closed_by"] == "client" and not row["bytes_to_client"]
 
 
 def _tls_reason(row: Row) -> str:

@@ -116,6 +116,33 @@ def duplicate_instance_id(story):
     heartbeats(second, 11_000, 29_000, "second-1", 2)
 
 
+def commits_of_a_displaced_member(story):
+    """The first owner ends when its commit is refused; no heartbeat tells."""
+    first = member(story, "10.1.0.2", "first")
+    static_join(first, 50, "first-1", 1)
+    heartbeats(first, 500, 10_000, "first-1", 1)
+    second = member(story, "10.1.0.4", "second", 10_000)
+    static_join(second, 10_100, "second-1", 2)
+    request = {
+        "group_id": "readers",
+        "generation_id_or_member_epoch": 1,
+        "member_id": "first-1",
+        "group_instance_id": "pod-0",
+        "topics": [
+            {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]},
+        ],
+    }
+    refused = {"partition_index": 0, "error_code": ErrorCode.FENCED_INSTANCE_ID}
+    answer = {"topics": [{"name": "orders", "partitions": [refused]}]}
+    first.call(10_500, 1, ApiKey.OFFSET_COMMIT, 7, request, answer)
+    first.close(10_600)
+    heartbeats(second, 11_000, 29_000, "second-1", 2)
+
+
+def test_a_refused_commit_tells_of_two_members_with_one_instance_id(tmp_path):
+    assert causes_of(commits_of_a_displaced_member, tmp_path)[:1] == ["duplicate_instance_id"]
+
+
 def static_restart(story):
     first = member(story, "10.1.0.2", "pod")
     static_join(first, 50, "first-1", 1)

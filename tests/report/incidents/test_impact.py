@@ -1,6 +1,6 @@
 """What an incident did, and how it ranks."""
 
-from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh
+from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh, word_consequences
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.sources import KINDS
@@ -42,3 +42,16 @@ def test_replicas_are_no_clients() -> None:
     hurt = signal("errors_repeated", 0, clients=("billing at 10.1.0.9", "broker-2-fetcher-0 at 10.1.0.2"))
     assert measure_impact([hurt], KINDS, 1000).clients == ("billing at 10.1.0.9",)
     assert rank(hurt) == CLIENT_WEIGHT
+
+
+def test_what_a_better_signal_says_is_not_said_again() -> None:
+    refused = make_signal("attempts_refused", (SubjectKind.SERVER, "broker 1"), (0, None), "refused")
+    again = make_signal("refused_connections", (SubjectKind.SERVER, "broker 1"), (0, None), "again")
+    other = make_signal("refused_connections", (SubjectKind.SERVER, "broker 2"), (0, None), "of another")
+    assert word_consequences([again, other], KINDS, [refused]) == ("of another",)
+    assert word_consequences([again], KINDS) == ("again",)
+
+
+def test_partitions_that_moved_stand_in_front() -> None:
+    moved = make_signal("leaders_moved", (SubjectKind.SERVER, "broker 1"), (0, None), "moved")
+    assert word_consequences([signal("server_silent", 8, wait_s=5), moved], KINDS) == ("moved", "…")

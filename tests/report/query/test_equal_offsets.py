@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.partials import Partial
-from kdissect.report.query.equal_offsets import names_by_offsets
+from kdissect.report.query.equal_offsets import names_by_commits, names_by_offsets
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.timeline.signal_tables import COMMITTED
 
@@ -64,3 +64,30 @@ def test_commits_name_topics_too_and_known_ids_stay():
 def test_offsets_of_new_topics_tell_nothing():
     young = places(None, range(10), topic_id="id-1")
     assert names_by_offsets(partial(young, places("orders", range(10))), COMMITTED, ()) == {}
+
+
+def of_client(rows, client_id="reader"):
+    return [row | {"client_id": client_id, "client_host": "10.1.0.1"} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ([], "orders"),
+        (of_client(places("other", [20], kind="committed")), None),  # it commits two topics
+        (of_client(places(None, [20], topic_id="id-2", kind="fetched")), None),  # it fetches two
+        (of_client(places("orders", [9_000], kind="committed")), None),  # beyond the end
+        (
+            [
+                *of_client(BY_ID, "second"),
+                *of_client(places("other", [20], kind="committed"), "second"),
+            ],
+            None,
+        ),
+    ],
+)
+def test_a_member_far_behind_commits_the_topic_that_it_fetches(more, name):
+    commits = of_client(places("orders", [10, 20, 30], kind="committed"))
+    found = partial(of_client(BY_ID), commits, more)
+    assert names_by_commits(found, COMMITTED, {}) == ({"id-1": name} if name else {})
+    assert names_by_commits(found, COMMITTED, {"id-9": "orders"}) == {}

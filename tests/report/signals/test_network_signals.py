@@ -10,6 +10,7 @@ from tests.helpers.made_paths import (
     MS,
     SECOND,
     causes,
+    pair_connections,
     report_of,
     standstill,
     traffic,
@@ -74,6 +75,21 @@ def test_two_clients_that_fall_silent_and_go_on_together() -> None:
     (incident,) = report_of(steps).incidents
     assert (incident.cause, incident.subject.name) == ("path_dead", f"host {CLIENT} and {BROKER}:9092")
     assert incident.confidence < 0.7
+
+
+def test_clients_that_come_back_with_other_connections() -> None:
+    """A client may give its connection up during the pause, and open another one afterwards."""
+    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
+    rows = pair_connections()
+    broken = [row for row in rows if (row["client_host"], row["server_host"]) == (CLIENT, BROKER)]
+    again = [
+        row | {"connection": 100 + row["connection"], "first_time_ns": BEGIN + (BACK_S + 1) * SECOND}
+        for row in broken
+    ]
+    for row in broken:
+        row["last_time_ns"] = BEGIN + CUT_S * SECOND - MS
+    (incident,) = report_of(steps, connections=[*rows, *again]).incidents
+    assert (incident.cause, incident.subject.name) == ("path_dead", f"host {CLIENT} and {BROKER}:9092")
 
 
 def test_a_host_that_pauses_with_all_others_is_no_dead_path() -> None:
