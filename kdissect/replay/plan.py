@@ -5,10 +5,13 @@ rendered by `results.run_text`. Every request is rewritten as a run would rewrit
 a run can know (errors of the target, a first attempt that failed) is not in the plan.
 """
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import api_name
@@ -29,7 +32,8 @@ from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.share import FIRST_VERSION
 from kdissect.replay.load.captured_cluster import CapturedTopic
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.rewrite.references import groups_of
@@ -84,7 +88,7 @@ class _Totals:
     apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     skipped: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # API, disposition, reason
     versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # API, captured, sent
-    sent: list[ReplayItem] = field(default_factory=list)
+    sent: "array[int]" = field(default_factory=lambda: array("q"))  # indices
     groups: set[str] = field(default_factory=set)  # that requests name
     nameless_ids: Counter[bytes] = field(default_factory=Counter)  # topic ids without a name
 
@@ -105,7 +109,7 @@ class _Totals:
         if version != captured:
             counts["converted"] += 1
             self.versions[name, captured, version] += 1
-        self.sent.append(item)
+        self.sent.append(item.request.index)
 
 
 def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
@@ -123,6 +127,7 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
         else:
             index = item.request.index
             totals.add_sent(item, version, index in loaded.retries or index in loaded.repeats)
+    sent = Chosen(loaded.items, totals.sent)
     losses: Counter[str] = Counter()
     for notes in context.notes.by_request.values():
         losses.update(note for note in notes if ", without " in note)
@@ -144,8 +149,8 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
         "losses": dict(losses),
         "names": _names(replay, totals.groups),
         "topics": _topics(replay),
-        "timers": _timers(replay, totals.sent),
-        "load": _load(replay, totals.sent),
+        "timers": _timers(replay, sent),
+        "load": _load(replay, sent),
         "records": loaded.records,
         "record_bytes": loaded.record_bytes,
         "retries": len(loaded.retries.keys() | loaded.repeats.keys()),
@@ -195,7 +200,7 @@ def _check_topics(context: ReplayContext, key: int, body: Tree, present: Collect
 
 def _capture(replay: Replay) -> dict[str, Any]:
     capture, loaded = replay.capture, replay.loaded
-    connections = {item.request.connection for item in loaded.items}
+    connections = set(np.unique(loaded.items.column("connection")).tolist())
     return {
         "files": list(capture.files),
         "requests": len(loaded.items),
@@ -222,7 +227,7 @@ def _target(replay: Replay) -> dict[str, Any]:
 
 def _names(replay: Replay, groups: set[str]) -> dict[str, Any]:
     loaded = replay.loaded
-    transactional = {item.transaction for item in loaded.items if item.transaction}
+    transactional = loaded.items.transactional_ids()
     return {
         "prefix": replay.settings.prefix,
         "topics": {name: loaded.names.topic(name) for name in sorted(loaded.source.topics)},
@@ -269,12 +274,12 @@ def _differences(replay: Replay, name: str, source: CapturedTopic) -> Iterator[s
             yield "records are older than its retention and would be deleted (--timestamps shift)"
 
 
-def _timers(replay: Replay, sent: list[ReplayItem]) -> list[str]:
+def _timers(replay: Replay, sent: Sequence[ReplayItem]) -> list[str]:
     """Return which of Kafka's timers, which run in real time, the speed breaks."""
     speed = replay.settings.speed
     if speed == 1 or replay.settings.pace is Pace.ASAP:
         return []
-    keys = {item.request.key for item in sent}
+    keys = set(np.unique(request_column(sent, "key")).tolist())
     notes = []
     if ApiKey.FETCH in keys:
         notes.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
@@ -290,13 +295,13 @@ def _timers(replay: Replay, sent: list[ReplayItem]) -> list[str]:
             "heartbeats come slower than captured: session timeouts are raised, members of groups without a "
             "leader may expire"
         )
-    if any(item.transaction for item in sent) and ApiKey.INIT_PRODUCER_ID in keys:
+    if ApiKey.INIT_PRODUCER_ID in keys and any(item.transaction for item in sent):
         notes.append("transactions stay open longer: their timeout is raised as far as the broker allows")
     notes.append("connections may be idle for longer than the broker keeps them (10 minutes by default)")
     return notes
 
 
-def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
+def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
     settings = replay.settings
     if not sent:
         return {
@@ -308,24 +313,22 @@ def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
             "processes": [],
             "components": {"count": 0, "largest": None},
         }
-    times, removed = without_long_gaps([item.request.first_ns for item in sent], settings.max_gap_ns)
+    times, removed = without_long_gaps(request_column(sent, "first_ns").tolist(), settings.max_gap_ns)
     table = Schedule(settings.pace, settings.speed, times[0], 0, int(settings.ramp_s * 1e9))
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
-    for item, time_ns in zip(sent, times, strict=True):
+    for bytes_sent, time_ns in zip(request_column(sent, "frame_size").tolist(), times, strict=True):
         window = table.due_ns(time_ns) // RATE_WINDOW_NS
         requests[window] += 1
-        size[window] += item.request.frame.size
+        size[window] += bytes_sent
     return {
         "duration_s": table.due_ns(times[-1]) / 1e9,
         "removed_gaps_s": removed / 1e9,
         "peak_requests_per_s": max(requests.values()),
         "peak_bytes_per_s": max(size.values()),
         "bytes": sum(size.values()),
-        "connections": len({item.request.connection for item in sent}),
-        "processes": [
-            sum(item.refusal is None for item in share) for share in shard_requests(replay.loaded, settings)
-        ],
+        "connections": len(np.unique(request_column(sent, "connection"))),
+        "processes": [int(sent_mask(share).sum()) for share in shard_requests(replay.loaded, settings)],
         "components": _components(components_of(replay.loaded)),
     }
 
@@ -379,7 +382,7 @@ def _warnings(replay: Replay) -> Iterator[str]:
     """Yield what the operator should know before a run."""
     loaded = replay.loaded
     yield from replay.capture.warnings
-    largest = max((item.request.frame.size for item in loaded.items), default=0)
+    largest = int(loaded.items.column("frame_size").max(initial=0))
     if largest > REQUEST_LIMIT:
         yield f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} by default"
     if replay.capture.headless:

@@ -23,7 +23,8 @@ from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.requests import Capture, Request
+from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.requests import Capture
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool

@@ -45,10 +45,11 @@ def components_of(loaded: ReplayInput) -> list[Component]:
     """Return the components of what is sent, the heaviest first."""
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
-    for item in loaded.items:
-        if item.refusal is None:
-            requests[item.request.connection] += 1
-            size[item.request.connection] += item.request.frame.size
+    sent = loaded.items.sent()
+    columns = (loaded.items.column(name)[sent].tolist() for name in ("connection", "frame_size"))
+    for connection, bytes_sent in zip(*columns, strict=True):
+        requests[connection] += 1
+        size[connection] += bytes_sent
     waiting = _unite_by_order(loaded)
     groups = loaded.connection_groups.groups(requests)
     owners = {connection: number for number, group in enumerate(groups) for connection in group}

@@ -5,13 +5,49 @@ frames on the wire (`unsent` is over), and as long as no more requests are in fl
 connection had.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kdissect.replay.load.replay_input import ReplayItem
+import numpy as np
+
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 
 NONE = -1  # no request
+
+
+class WaitingItems:
+    """Requests of one connection that have not begun, by their places in a sequence."""
+
+    __slots__ = ("_head", "_items", "_next", "_places")
+
+    def __init__(self, items: Sequence[ReplayItem] = ()) -> None:
+        self._items, self._places, self._next = items, array("q"), 0
+        self._head: ReplayItem | None = None
+
+    def append(self, place: int) -> None:
+        """Add a request behind all others."""
+        self._places.append(place)
+
+    def __len__(self) -> int:
+        return len(self._places) - self._next
+
+    def __iter__(self) -> Iterator[ReplayItem]:
+        return (self._items[place] for place in self._places[self._next :])
+
+    @property
+    def head(self) -> ReplayItem:
+        """The next request; there must be one."""
+        if self._head is None:
+            self._head = self._items[self._places[self._next]]
+        return self._head
+
+    def popleft(self) -> ReplayItem:
+        """Remove the next request, and return it."""
+        head = self.head
+        self._head = None
+        self._next += 1
+        return head
 
 
 @dataclass(slots=True, eq=False)
@@ -20,7 +56,7 @@ class ConnectionQueue:
 
     connection: int  # its number in the capture
     most_in_flight: int  # what the captured connection had
-    waiting: deque[ReplayItem] = field(default_factory=deque)
+    waiting: WaitingItems = field(default_factory=WaitingItems)
     in_flight: int = 0
     unsent: int = NONE  # the request whose handler has not put its frames on the wire yet
     open: bool = False  # something was sent, and something is to come
@@ -47,17 +83,19 @@ class ConnectionQueue:
 
 
 def connection_queues(
-    items: Iterable[ReplayItem], most_in_flight: Mapping[int, int]
+    items: Sequence[ReplayItem], most_in_flight: Mapping[int, int]
 ) -> dict[int, ConnectionQueue]:
-    """Return the queue of each captured connection, with its requests in order.
+    """Return the queue of each captured connection, with its requests that may be sent, in order.
 
     The limits are by connection.
     """
     queues: dict[int, ConnectionQueue] = {}
-    for item in items:
-        connection = item.request.connection
+    places = np.flatnonzero(sent_mask(items))
+    connections = request_column(items, "connection")[places]
+    for place, connection in zip(places.tolist(), connections.tolist(), strict=True):
         queue = queues.get(connection)
         if queue is None:
-            queue = queues[connection] = ConnectionQueue(connection, most_in_flight[connection])
-        queue.waiting.append(item)
+            queue = ConnectionQueue(connection, most_in_flight[connection], WaitingItems(items))
+            queues[connection] = queue
+        queue.waiting.append(place)
     return queues

@@ -22,7 +22,8 @@ from kdissect.replay.engine.run_limits import RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.transport import drive, nonce, now_ns, wall_ns

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
 from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, connection_queues
@@ -30,7 +32,8 @@ from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
-from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
@@ -75,15 +78,14 @@ class Player:
         self._offsets_ns = setup.schedule.offsets_ns(
             setup.replay_input.items, setup.context.settings.max_gap_ns
         )  # when each request is due after the start, by its index
-        playable = [item for item in setup.items if item.refusal is None]
-        self._queues = connection_queues(playable, setup.replay_input.caps)
-        self._timers = TimerQueue(self._planned(playable))
+        self._queues = connection_queues(setup.items, setup.replay_input.caps)
+        self._timers = TimerQueue(self._planned())
         self._thinks = setup.schedule.pace is Pace.THINK
         self._answered_ns: dict[int, int] = {}  # when requests have ended, by index; only at pace think
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_peer_closed(self._refresh_leaders)
 
-    def _planned(self, playable: Iterable[ReplayItem]) -> Iterable[tuple[int, ConnectionQueue]]:
+    def _planned(self) -> Iterable[tuple[int, ConnectionQueue]]:
         """Return the due time of each request with its queue.
 
         Only of the first ones where others have none.
@@ -91,10 +93,12 @@ class Player:
         if self._schedule.pace is not Pace.SCHEDULE:
             return ((self._first_offset_ns(queue), queue) for queue in self._queues.values())
         offsets, queues = self._offsets_ns, self._queues
-        return ((offsets[item.request.index], queues[item.request.connection]) for item in playable)
+        places = np.flatnonzero(sent_mask(self._items))
+        columns = (request_column(self._items, name)[places].tolist() for name in ("index", "connection"))
+        return ((offsets[index], queues[connection]) for index, connection in zip(*columns, strict=True))
 
     def _first_offset_ns(self, queue: ConnectionQueue) -> int:
-        return self._offsets_ns[queue.waiting[0].request.index]
+        return self._offsets_ns[queue.waiting.head.request.index]
 
     # Beginning and end
 
@@ -112,7 +116,8 @@ class Player:
         if start_ns is not None:
             self._schedule = dataclasses.replace(self._schedule, start_ns=start_ns)
         self._timers.start_ns = self._schedule.start_ns
-        for item in self._items:
+        for place in np.flatnonzero(~sent_mask(self._items)).tolist():
+            item = self._items[place]
             if item.refusal is not None:
                 self._skip(item, *item.refusal)
         early_ns = max(EARLY_NS, self.lead_ns)
@@ -215,7 +220,7 @@ class Player:
 
     def _open_early(self, queue: ConnectionQueue, early_ns: int) -> None:
         """Have a connection opened before it is needed, if its first node is known."""
-        first = queue.waiting[0]
+        first = queue.waiting.head
         prepared, due_ns = self._prepared.seen(first.request.index), self._due_ns(first)
         if prepared is None or prepared.first_node is None or due_ns is None:
             return
@@ -248,7 +253,7 @@ class Player:
         queue.advancing, queue.blocked = True, False
         waiting = queue.waiting
         while waiting and not self.stopped:
-            item = waiting[0]
+            item = waiting.head
             due_ns = self._due_ns(item)
             if due_ns is None:
                 break

@@ -220,7 +220,7 @@ def with_groups(settings: ReplaySettings, capture: Capture) -> ReplaySettings:
     """Return the settings with the groups that a capture needs, if they are left open (`Groups.AUTO`)."""
     if settings.groups is not Groups.AUTO:
         return settings
-    keys = {request.key for request in capture.requests if not request.excluded_by}
+    keys = capture.selected_keys()
     groups = Groups.FULL if keys & JOINS else Groups.SIMPLE if keys & OFFSET_COMMITS else Groups.OFF
     return dataclasses.replace(settings, groups=groups, groups_chosen=True)
 

@@ -13,7 +13,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kdissect.replay.load.replay_input import ReplayItem
+import numpy as np
+
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.settings import Pace
 
 
@@ -57,19 +59,22 @@ class Schedule:
         Items that are never sent have 0.
         """
         offsets = array("q", bytes(8 * len(items)))
-        playable = [number for number, item in enumerate(items) if item.refusal is None]
-        times, _ = without_long_gaps((items[number].request.first_ns for number in playable), max_gap_ns)
+        playable, captured = array("q"), array("q")
+        places = np.flatnonzero(sent_mask(items))
+        playable.extend(places.tolist())
+        captured.extend(request_column(items, "first_ns")[places].tolist())
+        times, _ = without_long_gaps(captured, max_gap_ns)
         for number, time_ns in zip(playable, times, strict=True):
             offsets[number] = self.due_ns(time_ns) - self.start_ns
         return offsets
 
 
-def without_long_gaps(times_ns: Iterable[int], most_ns: int | None) -> tuple[list[int], int]:
+def without_long_gaps(times_ns: Iterable[int], most_ns: int | None) -> tuple["array[int]", int]:
     """Return sorted times with gaps of at most `most_ns` between them, and how much time was removed."""
-    times = list(times_ns)
+    times = array("q", times_ns)
     if most_ns is None:
         return times, 0
-    removed, moved, previous = 0, [], None
+    removed, moved, previous = 0, array("q"), None
     for time_ns in times:
         if previous is not None and time_ns - previous > most_ns:
             removed += time_ns - previous - most_ns

@@ -6,27 +6,39 @@ Connections belong together if a request of one has to wait for one of another, 
 group or the offsets of a topic (see `components`).
 """
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from kdissect.files import processor_count
 from kdissect.replay.engine.components import components_of, pack
-from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.settings import ReplaySettings
 
 LEAST_REQUESTS = 20_000  # for which another process is worth its start
 
 
-def shard_requests(loaded: ReplayInput, settings: ReplaySettings) -> list[list[ReplayItem]]:
+def shard_requests(loaded: ReplayInput, settings: ReplaySettings) -> list[Chosen[ReplayItem]]:
     """Return the requests of each process, in their order; the first one also has what is never sent."""
     components = components_of(loaded)
     count = min(_wanted(sum(each.requests for each in components), settings), len(components) or 1)
     owners = pack(components, count)
-    shards: list[list[ReplayItem]] = [[] for _ in range(count)]
-    for item in loaded.items:
-        shards[owners.get(item.request.connection, 0) if item.refusal is None else 0].append(item)
-    return shards
+    return deal(loaded.items, owners, count)
+
+
+def deal(items: Sequence[ReplayItem], owners: Mapping[int, int], count: int) -> list[Chosen[ReplayItem]]:
+    """Return the requests of each of `count` senders, by the owners of connections.
+
+    The first one also has what is never sent.
+    """
+    places = [array("q") for _ in range(count)]
+    connections, sent = request_column(items, "connection").tolist(), sent_mask(items).tolist()
+    for place, (connection, is_sent) in enumerate(zip(connections, sent, strict=True)):
+        places[owners.get(connection, 0) if is_sent else 0].append(place)
+    return [Chosen(items, each) for each in places]
 
 
 def _wanted(requests: int, settings: ReplaySettings) -> int:
@@ -35,7 +47,9 @@ def _wanted(requests: int, settings: ReplaySettings) -> int:
     return max(min(wanted, settings.caps.connections or wanted), 1)
 
 
-def worker_settings(settings: ReplaySettings, number: int, shards: list[list[ReplayItem]]) -> ReplaySettings:
+def worker_settings(
+    settings: ReplaySettings, number: int, shards: Sequence[Sequence[ReplayItem]]
+) -> ReplaySettings:
     """Return the settings of a process: its part of the caps, and of what its circuit breaker waits for."""
     if len(shards) == 1:
         return settings
@@ -49,10 +63,10 @@ class ShardSize(NamedTuple):
     size: int  # bytes
 
 
-def shard_size(items: Iterable[ReplayItem]) -> ShardSize:
+def shard_size(items: Sequence[ReplayItem]) -> ShardSize:
     """Return how much of some requests is sent."""
-    sizes = [item.request.frame.size for item in items if item.refusal is None]
-    return ShardSize(len(sizes), sum(sizes))
+    sizes = request_column(items, "frame_size")[sent_mask(items)]
+    return ShardSize(len(sizes), int(sizes.sum()))
 
 
 def part_settings(settings: ReplaySettings, number: int, parts: Sequence[ShardSize]) -> ReplaySettings:

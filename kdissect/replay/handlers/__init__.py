@@ -37,7 +37,7 @@ from kdissect.replay.handlers import (
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import default_handler
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 
 Handler: TypeAlias = Callable[[ReplayContext, ReplayItem, Tree], Coroutine[list[Answer]]]

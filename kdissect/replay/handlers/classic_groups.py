@@ -18,7 +18,7 @@ from kdissect.replay.handlers.rejoin import (
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
 from kdissect.replay.handlers.waiting import until_group_allows
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember
 

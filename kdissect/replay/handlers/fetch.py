@@ -40,7 +40,7 @@ from kdissect.replay.load.captured_fetch_sessions import (
     SessionRequest,
 )
 from kdissect.replay.load.prior_fetch_sessions import UNTOLD
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.fetch_sessions import (
     FetchChanges,

@@ -30,7 +30,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
 from kdissect.replay.load.captured_reads import PartitionRead
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.fetch_sessions import FetchedPartition, PartitionsByNode, ReadPosition
 

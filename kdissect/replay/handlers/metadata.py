@@ -7,7 +7,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import route, send_routed
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.discover import EARLIEST, LATEST

@@ -15,7 +15,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
 from kdissect.replay.handlers.waiting import until_group_allows, until_order_allows, until_written_before
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.members import LiveMember

@@ -31,7 +31,7 @@ from kdissect.replay.handlers.waiting import (
 )
 from kdissect.replay.identifiers import RecordPosition, TopicPartition
 from kdissect.replay.load.policy import is_internal
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import (
     CapturedBatch,
     batches_of,

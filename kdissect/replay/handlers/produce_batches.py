@@ -15,7 +15,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.waiting import until_numbered
 from kdissect.replay.identifiers import Route, TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import (
     SEQUENCE_LIMIT,
     CapturedBatch,

@@ -22,7 +22,7 @@ from kdissect.replay.handlers.produce_batches import (
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batches_of
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.coordinators import pause_ns

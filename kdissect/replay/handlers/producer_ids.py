@@ -11,7 +11,7 @@ from kdissect.replay.effects import Coroutine, Gate, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.waiting import until_ended
 from kdissect.replay.identifiers import ProducerKey
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.cluster import OWN_CLIENT_ID

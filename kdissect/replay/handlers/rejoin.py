@@ -11,7 +11,7 @@ from kdissect.replay.effects import Answer, Coroutine, Gate, until
 from kdissect.replay.handlers.assignment import assignments
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.members import LiveMember

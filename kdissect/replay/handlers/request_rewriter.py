@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import PassNotes
 from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.replay.rewrite.roles import rewriter

@@ -6,7 +6,7 @@ The default handler lies here too: rewriting, routing and sending are all that m
 from kdissect.replay.effects import Answer, Coroutine, Part, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.waiting import until_written_before
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.cluster import PARTITIONS_OF, split
 

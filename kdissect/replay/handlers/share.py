@@ -17,7 +17,7 @@ from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember
 from kdissect.replay.target.share_sessions import (

@@ -25,7 +25,7 @@ from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.routing import send_to_coordinator
 from kdissect.replay.handlers.waiting import until_transaction_allows
 from kdissect.replay.identifiers import ProducerKey
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.settings import Groups

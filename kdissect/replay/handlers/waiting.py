@@ -9,7 +9,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, CONTROL, Coroutine, pause, spawn, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import Route, TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.leaders import REFRESH_NS
 from kdissect.replay.target.producers import SequenceNumbering

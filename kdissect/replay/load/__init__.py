@@ -5,6 +5,8 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | module                    | what it finds out                                                        |
 | ------------------------- | ------------------------------------------------------------------------ |
 | `requests`                | all requests in time order, with their responses (`Request`, `Capture`)  |
+| `request_table`           | the same in memory: rows of bytes, and objects when they are wanted      |
+| `replay_items`            | what is decided about each of them (`ReplayItem`), in columns            |
 | `selection`               | which of them the filters select                                         |
 | `policy`                  | which of them may be sent at all                                         |
 | `analysis`                | `load`: one look at every request, which puts the rest together          |

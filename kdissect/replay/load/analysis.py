@@ -14,7 +14,7 @@ This is found out here, because it needs the whole capture or costs time that a 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage
@@ -24,8 +24,10 @@ from kdissect.replay.load.policy import Refusal, refusal_by_content, refusal_by_
 from kdissect.replay.load.prior_fetch_sessions import PriorFetchSessions
 from kdissect.replay.load.prior_members import PriorMembers
 from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
-from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
-from kdissect.replay.load.requests import PROGRESS_STEP, Capture, Request
+from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
+from kdissect.replay.load.request_table import NONE, Request
+from kdissect.replay.load.requests import PROGRESS_STEP, Capture
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.names import Names, Tree
@@ -85,7 +87,6 @@ class _Loader:
 
     def __init__(self, loaded: ReplayInput, settings: ReplaySettings, spool: Spool) -> None:
         self._loaded, self._settings, self._spool = loaded, settings, spool
-        self._client_ids: dict[str | None, str | None] = {}  # each kept once
         self._messages = RepeatedMessages()
         self._retries = RetryFinder(loaded)
         self._members = PriorMembers(loaded.names)
@@ -100,7 +101,7 @@ class _Loader:
         loaded.prior_members = self._members.found()
         loaded.older_sessions = self._sessions.sessions
         for index, refusal in (*self._members.refusals(), *self._sessions.refusals()):
-            loaded.items[index].refusal = refusal
+            loaded.items.refuse(index, refusal)
 
     def take(self, request: Request) -> None:
         """Learn from one request, with its response."""
@@ -108,8 +109,7 @@ class _Loader:
         frame = self._spool.get(request.frame) or b""
         decoded = self._messages.request(frame) if request.version is not None else None
         client_id = decoded.header.get("client_id") if decoded else None
-        item = ReplayItem(request, self._client_ids.setdefault(client_id, client_id))
-        loaded.items.append(item)
+        item = ReplayItem(request, client_id)
         loaded.bodies.add(decoded.body if decoded else None, request.frame, self._spool)
         known = loaded.caps.get(request.connection, 1)
         loaded.caps[request.connection] = max(known, request.in_flight)
@@ -124,6 +124,7 @@ class _Loader:
                 loaded.source.mechanisms.add(str(decoded.body.get("mechanism")))
             if decoded.fault is None:
                 self._learn(item, decoded.body, response)
+        loaded.items.append(item)
 
     def _answer(self, request: Request) -> CapturedAnswer | None:
         """Return the decoded response; None if there is none or it cannot be decoded."""
@@ -212,20 +213,22 @@ class _Loader:
             self._members.take(request, body, response, client, sent)
 
 
-def _anchor(items: Iterable[ReplayItem]) -> None:
+def _anchor(items: ReplayItems) -> None:
     """Find for each request the response that its client had seen last, and how long it thought since."""
     seen: dict[int, list[tuple[int, int]]] = defaultdict(list)  # connection -> (time, request) of responses
     first: dict[int, int] = {}
-    for item in items:
-        request = item.request
-        responses = seen[request.connection]
-        earlier = [each for each in responses if each[0] <= request.first_ns]
-        start_ns = first.setdefault(request.connection, request.first_ns)
+    columns = [items.column(name).tolist() for name in ("connection", "first_ns", "answered_ns")]
+    for index, (connection, first_ns, answered_ns, sent) in enumerate(
+        zip(*columns, items.sent().tolist(), strict=True)
+    ):
+        responses = seen[connection]
+        earlier = [each for each in responses if each[0] <= first_ns]
+        start_ns = first.setdefault(connection, first_ns)
         if earlier:
-            time_ns, item.anchor = max(earlier)
-            item.gap_ns = request.first_ns - time_ns
-            seen[request.connection] = [each for each in responses if each[0] >= time_ns]
+            time_ns, anchor = max(earlier)
+            items.set_anchor(index, anchor, first_ns - time_ns)
+            seen[connection] = [each for each in responses if each[0] >= time_ns]
         else:
-            item.gap_ns = request.first_ns - start_ns
-        if request.answered_ns is not None and item.refusal is None:
-            seen[request.connection].append((request.answered_ns, request.index))
+            items.set_anchor(index, -1, first_ns - start_ns)
+        if answered_ns != NONE and sent:
+            seen[connection].append((answered_ns, index))

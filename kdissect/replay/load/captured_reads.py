@@ -26,7 +26,7 @@ from kdissect.protocol.records.batches import (
     whole_batches,
 )
 from kdissect.replay.identifiers import ClientKey, TopicPartition
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Names, Tree
 
 LAST_OF_ATTRIBUTES = ATTRIBUTES_AT + 1  # the byte with all bits that brokers use

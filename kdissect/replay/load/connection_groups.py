@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.protocol.records.batches import read_header, whole_batches
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.references import groups_of, topics_of
 

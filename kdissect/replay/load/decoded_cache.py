@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
 

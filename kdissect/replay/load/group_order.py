@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Tree
 
 OF_MEMBERS = GROUP_MEMBERSHIP | OFFSET_COMMITS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.replay.identifiers import ClientKey
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Names, Tree
 
 CONSUMERS = "consumer"  # the protocol type of groups that are replayed

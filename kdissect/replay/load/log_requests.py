@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.replay.load.log_files import NOWHERE, ROWS, UNKNOWN_NS, LogFacts, open_log
-from kdissect.replay.load.requests import PROGRESS_STEP, Capture, Request, refuse_unread_tls
+from kdissect.replay.load.request_table import Request, RequestTable
+from kdissect.replay.load.requests import PROGRESS_STEP, Capture, refuse_unread_tls
 from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
@@ -52,7 +53,9 @@ def read_log(
     """
     facts = open_log(folder)
     names = {bytes.fromhex(identity): name for identity, name in facts.topics.items()}
+    requests = RequestTable()
     capture = Capture(
+        requests=requests,
         files=tuple(each.name for each in facts.captures),
         names=dict(topic_names or {}) | names,
         warnings=facts.warnings,
@@ -69,11 +72,11 @@ def read_log(
     bases += [spool.attach(str(folder / name)) for name in facts.frames]
     for request in _requests(folder, bases, connections):
         if selection.selects_all:
-            capture.requests.append(request)
+            requests.append(request)
         else:
             exchange = _exchange(request, spool)
             excluded_by = selection.excluded_alone(exchange, connections)
-            capture.requests.append(request.excluded(excluded_by))
+            requests.append(request.excluded(excluded_by))
         if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
             progress(request.index + 1)
     refuse_unread_tls(capture, facts.unread_tls)

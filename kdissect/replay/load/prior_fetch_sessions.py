@@ -18,7 +18,7 @@ from kdissect.replay.load.captured_fetch_sessions import (
     FetchedPartitions,
 )
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Names, Tree
 
 USUAL_BYTES = 1 << 20  # max.partition.fetch.bytes of a client that nobody configured

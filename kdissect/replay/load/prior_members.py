@@ -14,7 +14,7 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.identifiers import ClientKey, MemberKey
 from kdissect.replay.load.group_subscriptions import GroupSubscriptions
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Names, Tree
 
 HEARTBEATS_THAT_JOIN = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)

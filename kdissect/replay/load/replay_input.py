@@ -16,23 +16,10 @@ from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.group_order import GroupOrder
 from kdissect.replay.load.last_writers import LastWriters
-from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.prior_members import PriorMember
-from kdissect.replay.load.requests import Capture, Request
+from kdissect.replay.load.replay_items import ReplayItems
+from kdissect.replay.load.requests import Capture
 from kdissect.replay.rewrite.names import Names
-
-
-@dataclass(slots=True)
-class ReplayItem:
-    """One captured request on its way to its disposition."""
-
-    request: Request
-    client_id: str | None
-    refusal: Refusal | None = None
-    transaction: str | None = None  # its transactional id
-    anchor: int = -1  # the request whose response the client saw last before it sent this one
-    gap_ns: int = 0  # from that response to this request; without anchor from the connection's first request
-    error: int | None = None  # the first error of the captured response, 0 for none; None: no response
 
 
 @dataclass(slots=True)
@@ -44,7 +31,7 @@ class ReplayInput:
 
     capture: Capture
     names: Names
-    items: list[ReplayItem] = field(default_factory=list)
+    items: ReplayItems = field(init=False)
     bodies: DecodedCache = field(default_factory=DecodedCache)
     source: CapturedCluster = field(default_factory=CapturedCluster)
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first
@@ -75,6 +62,9 @@ class ReplayInput:
     assignments: dict[tuple[str, int], dict[str, bytes]] = field(
         default_factory=dict
     )  # (group, generation) -> member -> assignment
+
+    def __post_init__(self) -> None:
+        self.items = ReplayItems(self.capture.requests)
 
     def attempts(self) -> set[int]:
         """Return the requests whose outcome decides whether a later one is sent."""

@@ -1,11 +1,11 @@
 """Captured requests in time order, with their answers: what a replay starts from.
 
 The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames go to
-a spool, so a `Request` is a handful of numbers.
+a spool, and of a request a row stays in memory (see `request_table`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
@@ -13,47 +13,15 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
+from kdissect.replay.load.request_table import Request, RequestTable
 from kdissect.replay.load.selection import RequestSelection
-from kdissect.replay.load.spool import Spool, SpoolSlot
+from kdissect.replay.load.spool import Spool
 from kdissect.replay.settings import everything
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.text import parse_address
 
 SPLIT_BYTES = 4 << 20
 PROGRESS_STEP = 1000  # requests
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One captured request and what became of it."""
-
-    index: int  # in the order of the capture
-    connection: int  # the public number
-    ordinal: int
-    server: str
-    key: int
-    version: int | None  # None: Kafka 0.7
-    status: str  # answered, unanswered ... as in the table of exchanges
-    first_ns: int
-    last_ns: int | None
-    answered_ns: int | None
-    in_flight: int
-    complete: bool  # no byte of the request is missing
-    frame: SpoolSlot
-    response: SpoolSlot | None
-    response_complete: bool
-    excluded_by: str = ""  # the option that excludes it, such as --topic
-
-    def excluded(self, option: str) -> "Request":
-        """Return the same request, marked with the option that excludes it ("": none)."""
-        return replace(self, excluded_by=option) if option else self
-
-    @property
-    def service_ns(self) -> int | None:
-        """The time from the request's last byte to the response's first; None if that is not known."""
-        if self.last_ns is None or self.answered_ns is None or self.answered_ns < self.last_ns:
-            return None
-        return self.answered_ns - self.last_ns
 
 
 @dataclass(slots=True)
@@ -65,11 +33,17 @@ class Capture:
     warnings: list[str]
     earliest_ns: int
     latest_ns: int
-    requests: list[Request] = field(default_factory=list)
+    requests: Sequence[Request] = ()
     orphans: int = 0
     servers: set[str] = field(default_factory=set)
     headless: set[int] = field(default_factory=set)  # connections without their beginning
     clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
+
+    def selected_keys(self) -> set[int]:
+        """Return the API keys of the requests that no option excludes."""
+        if isinstance(self.requests, RequestTable):
+            return self.requests.selected_keys()
+        return {request.key for request in self.requests if not request.excluded_by}
 
     def client_host(self, connection: int) -> str:
         """Return the host of a connection's client; "" if the capture does not tell."""
@@ -96,7 +70,9 @@ def read(
     index = index_captures(inputs.files, SPLIT_BYTES)
     keys = keys_for(keylog, index.files)
     prescan = prescan_capture(index.splits, ports, keys)
+    requests = RequestTable()
     capture = Capture(
+        requests=requests,
         files=tuple(file.file.name for file in index.files),
         names=dict(topic_names or {}) | prescan.names,  # what was captured is true
         warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *index.warnings],
@@ -106,7 +82,7 @@ def read(
     reader = ExchangeReader(index.splits, ports, prescan, keys)
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     for request in _requests(reader, selection, capture, spool):
-        capture.requests.append(request)
+        requests.append(request)
         if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
             progress(request.index + 1)
     refuse_unread_tls(capture, reader.unread_tls(capture.clients))

@@ -18,7 +18,8 @@ from kdissect.protocol.error_codes import is_retriable
 from kdissect.protocol.records.record_decoder import Record, RecordFault, read_records
 from kdissect.replay.disposition import SkipRequest
 from kdissect.replay.identifiers import ProducerKey, RecordPosition, TopicPartition
-from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batches_of
 from kdissect.replay.rewrite.names import Names, Tree
 

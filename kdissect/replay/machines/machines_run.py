@@ -18,8 +18,8 @@ from kdissect.files import UnfinishedOutput
 from kdissect.replay.engine.components import Component, components_of, pack
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.run import PlayedPass, Replay, ended_as_by_ctrl_c
-from kdissect.replay.engine.sharding import ShardSize, part_settings, shard_size
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.engine.sharding import ShardSize, deal, part_settings, shard_size
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.machines.channel import ChannelMessage
 from kdissect.replay.machines.crew import Crew, CrewMember
 from kdissect.replay.machines.part_ledger import PartLedger
@@ -58,15 +58,13 @@ class _Deal:
     """Who sends what."""
 
     owners: dict[int, int]  # connection -> worker
-    items: list[list[ReplayItem]]  # of each worker; the first one also has what is never sent
+    items: Sequence[Sequence[ReplayItem]]  # of each worker; the first one also has what is never sent
     sizes: list[ShardSize]
 
     @classmethod
     def of(cls, replay: Replay, components: Sequence[Component], count: int) -> "_Deal":
         owners = pack(components, count)
-        items: list[list[ReplayItem]] = [[] for _ in range(count)]
-        for item in replay.loaded.items:
-            items[0 if item.refusal else owners.get(item.request.connection, 0)].append(item)
+        items = deal(replay.loaded.items, owners, count)
         return cls(owners, items, [shard_size(part) for part in items])
 
 

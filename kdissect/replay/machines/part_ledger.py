@@ -13,7 +13,7 @@ from kdissect.dump.jsonl import json_line
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import DISPOSITIONS
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.machines.progress_feed import unpacked_endings
 
 

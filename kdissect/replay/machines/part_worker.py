@@ -19,6 +19,7 @@ from kdissect.errors import UserError
 from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, warm_up
 from kdissect.replay.engine.run import PlayedPass, Replay
+from kdissect.replay.engine.sharding import deal
 from kdissect.replay.load.log_files import open_log
 from kdissect.replay.machines.channel import ChannelClosed, Invitation, connect, nameless_file
 from kdissect.replay.machines.clock_offset import ClockOffset
@@ -179,11 +180,8 @@ class _Pass:
         if orders.number:  # others may have learnt that leaders moved
             replay.run_alone(context.leaders.learn_topics(sorted(replay.cluster.topics)))
         replay.run_alone(context.discovery.learn_bounds())
-        items = [
-            item
-            for item in replay.loaded.items
-            if (0 if item.refusal else orders.owners.get(item.request.connection, 0)) == self._number
-        ]
+        count = max(orders.owners.values(), default=0) + 1
+        items = deal(replay.loaded.items, orders.owners, max(count, self._number + 1))[self._number]
         replay.spool.flush()
         return PassWorker(
             WorkerSetup(

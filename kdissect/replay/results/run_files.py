@@ -39,7 +39,7 @@ from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.run import PlayedPass, Replay
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1

@@ -12,7 +12,7 @@ from kdissect.protocol.error_codes import COORDINATOR_ERRORS, ErrorCode, error_n
 from kdissect.protocol.visitor import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, ask_one, pause
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import PassNotes, RunClock
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import RequestGates
 from kdissect.replay.target.producers import ProducerIdentity
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.load.analysis import load
-from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.settings import Caps, Groups
 from tests.helpers.paper_cluster import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
 from tests.helpers.paper_target import Script, settings
@@ -61,7 +60,7 @@ def test_caps_are_shared_out() -> None:
     for number in range(4):
         write(script, number, f"topic-{number}")
     items = load(script.capture(), script.shelf, asked).items
-    shares: list[list[ReplayItem]] = [items[:3], items[3:]]
+    shares = [items[:3], items[3:]]
     first, second = (worker_settings(asked, number, shares).caps for number in range(2))
     assert (first.requests_per_second, second.requests_per_second) == (75.0, 25.0)
     assert (first.connections, second.connections) == (3, 2)

@@ -7,7 +7,7 @@ import pytest
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from tests.helpers.paper_target import Script, settings, topology
 
 LIST_OFFSETS = 2

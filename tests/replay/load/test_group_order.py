@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.group_order import GroupOrder
-from kdissect.replay.load.requests import Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.spool import SpoolSlot
 
 JOIN, SYNC, HEARTBEAT = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT

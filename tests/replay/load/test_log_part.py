@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdissect.replay.load.log_requests import read_log
-from kdissect.replay.load.requests import Request, read
+from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import RANGE_BITS, Spool, SpoolSlot
 from tests.helpers.recorded import CAPTURES
 from tests.helpers.replay_logs import make_log

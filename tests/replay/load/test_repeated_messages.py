@@ -53,6 +53,7 @@ def test_nothing_that_is_learnt_depends_on_what_is_remembered(
         settings = ReplaySettings((("127.0.0.1", 1),), groups=Groups.FULL)
         loaded = load(capture, spool, settings, lambda done, requests: seen.append((done, requests)))
         bodies = [loaded.bodies.get(each.index, spool.get) for each in capture.requests]
-        found.append(([getattr(loaded, name) for name in LEARNT], bodies))
+        learnt = [getattr(loaded, name) for name in LEARNT if name != "items"]
+        found.append(([list(loaded.items), *learnt], bodies))
     assert found[0] == found[1]
     assert seen == 2 * [(1000, len(capture.requests)), (2000, len(capture.requests))]

@@ -15,7 +15,8 @@ from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.replay.load.requests import Request, read
+from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
 
 CAPTURES = Path(__file__).parents[3] / "captures"
@@ -25,7 +26,7 @@ def requests_of(capture: str, folder: Path, *options: str) -> list[Request]:
     """Return the captured requests as `kdissect replay plan` reads them with these options."""
     path = str(CAPTURES / capture)
     chosen = parse(["replay", "plan", path, "--target", "127.0.0.1:1", *options])
-    return read([path], (), str(folder), Spool(), wanted=settings_of(chosen).filter).requests
+    return list(read([path], (), str(folder), Spool(), wanted=settings_of(chosen).filter).requests)
 
 
 def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | None]]:

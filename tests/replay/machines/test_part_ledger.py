@@ -22,7 +22,7 @@ def test_every_request_of_a_lost_worker_is_accounted_for() -> None:
     for number in range(5):
         script.add(number, PRODUCE, 9, produce(batch(-1, 900), topic="a"), took(0), connection=number)
     items = load(script.capture(), script.shelf, settings()).items
-    items[4].refusal = Refusal(Disposition.POLICY, "excluded")
+    items.refuse(4, Refusal(Disposition.POLICY, "excluded"))
     ledger, results = PartLedger(items), ResultTable()
     results.append(RequestResult(1, Disposition.ANSWERED))
     results.append(RequestResult(0, Disposition.TIMED_OUT))

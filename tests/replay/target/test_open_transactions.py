@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import RequestGates
 from kdissect.replay.target.open_transactions import Transactions
 from kdissect.replay.target.producers import ProducerIdentity

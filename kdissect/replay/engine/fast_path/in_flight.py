@@ -20,7 +20,7 @@ from kdissect.replay.handlers.fetch_patience import missing_before_fetch
 from kdissect.replay.handlers.produce_batches import OutgoingBatch, numbered_now
 from kdissect.replay.handlers.produce_delivery import deliver, learn_taken
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.net.pool import ConnectionPool
 
 OFFSET_BYTES = 8

@@ -34,7 +34,7 @@ from kdissect.replay.handlers.produce_batches import (
 from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps

@@ -1,0 +1,115 @@
+"""The requests of a replay on their way to their disposition, as columns beside those of the capture.
+
+A `ReplayItem` is made when somebody wants one, so what it says is changed here and not in the object.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.replay.load.policy import Refusal
+from kdissect.replay.load.request_table import Chosen, Interned, Request, column_of
+
+NO_RESPONSE = -(1 << 15) - 1  # as the error: below every error code
+
+
+@dataclass(slots=True)
+class ReplayItem:
+    """One captured request on its way to its disposition."""
+
+    request: Request
+    client_id: str | None
+    refusal: Refusal | None = None
+    transaction: str | None = None  # its transactional id
+    anchor: int = -1  # the request whose response the client saw last before it sent this one
+    gap_ns: int = 0  # from that response to this request; without anchor from the connection's first request
+    error: int | None = None  # the first error of the captured response, 0 for none; None: no response
+
+
+def request_column(items: Sequence[ReplayItem], name: str) -> NDArray[Any]:
+    """Return a column of the requests of any items (see `column_of`)."""
+    if isinstance(items, ReplayItems):
+        return items.column(name)
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        return items.every.column(name)[np.array(items.places, np.int64)]
+    return column_of([item.request for item in items], name)
+
+
+def sent_mask(items: Sequence[ReplayItem]) -> NDArray[np.bool_]:
+    """Return which of any items are not refused."""
+    if isinstance(items, ReplayItems):
+        return items.sent()
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        return items.every.sent()[np.array(items.places, np.int64)]
+    return np.array([item.refusal is None for item in items], bool)
+
+
+class ReplayItems(Sequence[ReplayItem]):
+    """The items of all requests, by the index of the request."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+        self._clients, self._client_ids = array("i"), Interned[str | None]()
+        self._refusals, self._refused = array("i"), Interned[Refusal | None]()
+        self._transactions, self._transactional_ids = array("i"), Interned[str | None]()
+        self._anchors, self._gaps, self._errors = array("q"), array("q"), array("i")
+
+    def append(self, item: ReplayItem) -> None:
+        """Add the item of the next request."""
+        self._clients.append(self._client_ids.number(item.client_id))
+        self._refusals.append(self._refused.number(item.refusal))
+        self._transactions.append(self._transactional_ids.number(item.transaction))
+        self._anchors.append(item.anchor)
+        self._gaps.append(item.gap_ns)
+        self._errors.append(NO_RESPONSE if item.error is None else item.error)
+
+    def refuse(self, index: int, refusal: Refusal) -> None:
+        """Note why a request is not sent."""
+        self._refusals[index] = self._refused.number(refusal)
+
+    def set_anchor(self, index: int, anchor: int, gap_ns: int) -> None:
+        """Note the response that the client of a request had seen last (-1: none), and how long ago."""
+        self._anchors[index], self._gaps[index] = anchor, gap_ns
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column of the requests (see `column_of`)."""
+        return column_of(self._requests, name)[: len(self)]
+
+    def sent(self) -> NDArray[np.bool_]:
+        """Return which requests are not refused."""
+        allowed = np.array([refusal is None for refusal in self._refused.values], bool)
+        return allowed[np.array(self._refusals, np.int64)] if len(self) else np.zeros(0, bool)
+
+    def transactional_ids(self) -> set[str]:
+        """Return all transactional ids."""
+        return {each for each in self._transactional_ids.values if each}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    @overload
+    def __getitem__(self, index: int) -> ReplayItem: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Chosen[ReplayItem]: ...
+
+    def __getitem__(self, index: int | slice) -> ReplayItem | Chosen[ReplayItem]:
+        if isinstance(index, slice):
+            return Chosen(self, array("q", range(*index.indices(len(self)))))
+        error = self._errors[index]
+        return ReplayItem(
+            self._requests[index],
+            self._client_ids.values[self._clients[index]],
+            self._refused.values[self._refusals[index]],
+            self._transactional_ids.values[self._transactions[index]],
+            self._anchors[index],
+            self._gaps[index],
+            None if error == NO_RESPONSE else error,
+        )
+
+    def __iter__(self) -> Iterator[ReplayItem]:
+        return (self[index] for index in range(len(self)))

@@ -1,0 +1,236 @@
+"""All requests of a capture in memory, as rows of bytes: an object is made of a row when somebody wants one.
+
+A row takes about 100 bytes, a `Request` with its numbers six times as many. So what keeps requests keeps
+their places here, in the order of the capture, and asks for the object when the request is due.
+"""
+
+import struct
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.replay.load.spool import SpoolSlot
+
+NONE = -1  # in a row, for a value that is absent
+COLUMNS = (
+    ("connection", "<i8"),
+    ("ordinal", "<i4"),
+    ("server", "<i4"),  # a number of `Interned`, as of the columns with `_text`
+    ("key", "<i4"),
+    ("version", "<i4"),
+    ("status", "<i4"),
+    ("first_ns", "<i8"),
+    ("last_ns", "<i8"),
+    ("answered_ns", "<i8"),
+    ("in_flight", "<i4"),
+    ("complete", "?"),
+    ("frame_at", "<i8"),
+    ("frame_size", "<i4"),
+    ("response_at", "<i8"),
+    ("response_size", "<i4"),
+    ("response_complete", "?"),
+    ("excluded_by", "<i4"),
+)
+DTYPE = np.dtype(list(COLUMNS))
+ROW = struct.Struct("<qiiiiiqqqi?qiqi?i")
+
+V = TypeVar("V", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Request:
+    """One captured request and what became of it."""
+
+    index: int  # in the order of the capture
+    connection: int  # the public number
+    ordinal: int
+    server: str
+    key: int
+    version: int | None  # None: Kafka 0.7
+    status: str  # answered, unanswered ... as in the table of exchanges
+    first_ns: int
+    last_ns: int | None
+    answered_ns: int | None
+    in_flight: int
+    complete: bool  # no byte of the request is missing
+    frame: SpoolSlot
+    response: SpoolSlot | None
+    response_complete: bool
+    excluded_by: str = ""  # the option that excludes it, such as --topic
+
+    def excluded(self, option: str) -> "Request":
+        """Return the same request, marked with the option that excludes it ("": none)."""
+        return replace(self, excluded_by=option) if option else self
+
+    @property
+    def service_ns(self) -> int | None:
+        """The time from the request's last byte to the response's first; None if that is not known."""
+        if self.last_ns is None or self.answered_ns is None or self.answered_ns < self.last_ns:
+            return None
+        return self.answered_ns - self.last_ns
+
+
+class Interned(Generic[V]):
+    """Values that come again and again, each kept once, by number."""
+
+    def __init__(self) -> None:
+        self.values: list[V] = []
+        self._numbers: dict[V, int] = {}
+
+    def number(self, value: V) -> int:
+        """Return the number of a value."""
+        known = self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return known
+
+
+class RequestTable(Sequence[Request]):
+    """Requests in the order of the capture, by their index."""
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._texts = Interned[str]()
+
+    def append(self, request: Request) -> None:
+        """Add the next request."""
+        number, (at, size), response = self._texts.number, request.frame, request.response
+        self._rows += ROW.pack(
+            request.connection,
+            request.ordinal,
+            number(request.server),
+            request.key,
+            NONE if request.version is None else request.version,
+            number(request.status),
+            request.first_ns,
+            NONE if request.last_ns is None else request.last_ns,
+            NONE if request.answered_ns is None else request.answered_ns,
+            request.in_flight,
+            request.complete,
+            at,
+            size,
+            *((NONE, 0) if response is None else response),
+            request.response_complete,
+            number(request.excluded_by),
+        )
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a copy of a column, as in `COLUMNS`, or the indices."""
+        if name == "index":
+            return np.arange(len(self))
+        return np.frombuffer(self._rows, DTYPE)[name].copy()
+
+    def selected_keys(self) -> set[int]:
+        """Return the API keys of the requests that no option excludes."""
+        selected = self.column("excluded_by") == self._texts.number("")
+        return set(np.unique(self.column("key")[selected]).tolist())
+
+    def __len__(self) -> int:
+        return len(self._rows) // ROW.size
+
+    @overload
+    def __getitem__(self, index: int) -> Request: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Request]: ...
+
+    def __getitem__(self, index: int | slice) -> Request | list[Request]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            if not -len(self) <= index < 0:
+                raise IndexError(index)
+            index += len(self)
+        return self._request(index)
+
+    def __iter__(self) -> Iterator[Request]:
+        index = 0
+        while index < len(self):
+            yield self._request(index)
+            index += 1
+
+    def _request(self, index: int) -> Request:
+        (
+            connection,
+            ordinal,
+            server,
+            key,
+            version,
+            status,
+            first_ns,
+            last_ns,
+            answered_ns,
+            in_flight,
+            complete,
+            at,
+            size,
+            response_at,
+            response_size,
+            response_complete,
+            excluded_by,
+        ) = ROW.unpack_from(self._rows, index * ROW.size)
+        texts = self._texts.values
+        return Request(
+            index,
+            connection,
+            ordinal,
+            texts[server],
+            key,
+            None if version == NONE else version,
+            texts[status],
+            first_ns,
+            None if last_ns == NONE else last_ns,
+            None if answered_ns == NONE else answered_ns,
+            in_flight,
+            complete,
+            SpoolSlot(at, size),
+            None if response_at == NONE else SpoolSlot(response_at, response_size),
+            response_complete,
+            texts[excluded_by],
+        )
+
+
+def column_of(requests: Sequence[Request], name: str) -> NDArray[Any]:
+    """Return one of the columns in `READERS` of any requests; of a table without making objects."""
+    if isinstance(requests, RequestTable):
+        return requests.column(name)
+    return np.array([READERS[name](request) for request in requests], np.int64)
+
+
+READERS: Mapping[str, Callable[[Request], int]] = {
+    "index": lambda request: request.index,
+    "connection": lambda request: request.connection,
+    "key": lambda request: request.key,
+    "first_ns": lambda request: request.first_ns,
+    "answered_ns": lambda request: NONE if request.answered_ns is None else request.answered_ns,
+    "frame_size": lambda request: request.frame.size,
+}
+
+
+class Chosen(Sequence[V]):
+    """Some of a sequence, by their places in it."""
+
+    def __init__(self, every: Sequence[V], places: "array[int]") -> None:
+        self.every, self.places = every, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> V: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Chosen[V]": ...
+
+    def __getitem__(self, index: int | slice) -> "V | Chosen[V]":
+        if isinstance(index, slice):
+            return Chosen(self.every, self.places[index])
+        return self.every[self.places[index]]
+
+    def __iter__(self) -> Iterator[V]:
+        return (self.every[place] for place in self.places)
