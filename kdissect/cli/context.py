@@ -99,8 +99,12 @@ def spark_engine(
         yield engine
 
 
-def prepare_run(engine: AnyEngine, arguments: argparse.Namespace, paths: Sequence[str]) -> AnalysisRun:
+def prepare_run(
+    engine: AnyEngine, arguments: argparse.Namespace, paths: Sequence[str], announces: bool = True
+) -> AnalysisRun:
     """Return the run over captures: open and index them, report what is in them, and plan the work.
+
+    Whoever has something to check first does without the report (`announces`), and calls `announce` later.
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """
@@ -118,7 +122,8 @@ def prepare_run(engine: AnyEngine, arguments: argparse.Namespace, paths: Sequenc
     if engine.settings.local:
         stop = ReadingStop.new(scratch)
         arm_interrupt(armed, stop)
-    _announce(index, arguments.quiet)
+    if announces:
+        announce(index, arguments.quiet)
     if not index.packets:
         raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), standard_input)
     pseudonyms = pseudonyms_of(arguments)
@@ -195,7 +200,8 @@ def _open(
     return inputs, scratch
 
 
-def _announce(index: "CaptureIndex", quiet: bool) -> None:
+def announce(index: "CaptureIndex", quiet: bool) -> None:
+    """Write the warnings of an index and, unless `quiet`, what the captures hold."""
     for warning in index.warnings:
         notify(f"kdissect: {warning}")
     if not quiet:

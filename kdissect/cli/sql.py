@@ -5,19 +5,31 @@
 
 import argparse
 import csv
+import errno
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from kdissect.cli.context import notify, prepare_run, reading_job, spark_engine
+from kdissect.capture.formats.decompress import DECOMPRESSORS
+from kdissect.cli.context import (
+    AnalysisRun,
+    AnyEngine,
+    announce,
+    notify,
+    prepare_run,
+    reading_job,
+    spark_engine,
+)
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 
+AHEAD_BYTES = 1 << 30  # are indexed in less time than Spark starts in
 ROWS_SHOWN = 1000
 UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
@@ -26,24 +38,52 @@ def sql(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with spark_engine(arguments, arguments.paths) as engine:
         engine.build()
+        run = (
+            prepare_run(engine, arguments, arguments.paths, announces=False)
+            if is_ahead(engine, arguments)
+            else None
+        )
         engine.context()  # first: two threads that import pyspark at once get half of it
         session = engine.session()
 
-        from kdissect.spark import jobs
         from kdissect.spark.queries import run_query
 
         try:
             wanted = checked_tables(session, arguments)
-            run = prepare_run(engine, arguments, arguments.paths)
-            with reading_job(run, arguments.quiet):
-                own = [table for table in wanted if table in ROW_TABLES]
-                views = jobs.tables(session, run.work, own) if own or not wanted else {}
+            if run is None:
+                run = prepare_run(engine, arguments, arguments.paths)
+            else:
+                announce(run.index, arguments.quiet)
+            views = row_frames(run, arguments, session, wanted)
             views |= report_frames(run, arguments, session, wanted)
             frame = run_query(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
         WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)
         return run.exit_code()
+
+
+def is_ahead(engine: AnyEngine, arguments: argparse.Namespace) -> bool:
+    """Return whether captures are indexed while Spark starts, which takes longer.
+
+    Large and compressed captures, and standard input, wait until the query is checked.
+    """
+    try:
+        return engine.may_be_helped and sum(map(_plain_size, arguments.paths)) <= AHEAD_BYTES
+    except OSError:
+        return False
+
+
+def _plain_size(path: str) -> int:
+    """Return the size of a plain capture file. Raise OSError for anything else."""
+    file = Path(path)
+    if not file.is_file():
+        raise OSError(errno.EINVAL, "not a file", path)
+    with file.open("rb") as opened:
+        first = opened.read(max(map(len, DECOMPRESSORS)))
+    if first.startswith(tuple(DECOMPRESSORS)):
+        raise OSError(errno.EINVAL, "not a plain capture", path)
+    return file.stat().st_size
 
 
 def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
@@ -71,6 +111,25 @@ def wanted_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
         return [table for table in EVERY_TABLE if table in read]
     check_syntax(session, arguments.query)
     return [table for table in EVERY_TABLE if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)]
+
+
+def row_frames(
+    run: AnalysisRun, arguments: argparse.Namespace, session: Any, wanted: Sequence[str]
+) -> dict[str, Any]:
+    """Return the tables of rows as DataFrames, as far as they are `wanted`.
+
+    If nothing is, the captures are read all the same, for a query that only tells whether they can be.
+    """
+    from kdissect.spark import jobs
+    from kdissect.spark.parquet_tables import LARGE_ROWS, parquet_tables
+
+    own = [table for table in wanted if table in ROW_TABLES]
+    if wanted and not own:
+        return {}
+    with reading_job(run, arguments.quiet):
+        if run.engine.settings.local and own and LARGE_ROWS.isdisjoint(own):
+            return parquet_tables(session, run.work, own, run.engine.temporary / "tables")
+        return jobs.tables(session, run.work, own)
 
 
 def rows_of(frame: Any) -> Iterator[list[Any]]:

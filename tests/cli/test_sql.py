@@ -67,6 +67,22 @@ def test_a_wrong_column_is_refused_before_the_capture_is_read() -> None:
 
 
 @pytest.mark.spark
+def test_where_a_table_waits_is_not_told_and_nothing_remains(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    refused = kdissect(
+        "sql", "SELECT _metadata.file_path FROM exchanges", NEGLECT, "--quiet", TMPDIR=str(own)
+    )
+    assert refused.returncode == 2
+    assert_one_sentence(refused.stderr)
+    assert "`_metadata`" in refused.stderr
+    failed = kdissect("sql", "SELECT raise_error('no') FROM exchanges", NEGLECT, "--quiet", TMPDIR=str(own))
+    assert failed.returncode != 0
+    assert "Traceback" not in failed.stderr
+    assert not list(own.iterdir())
+
+
+@pytest.mark.spark
 def test_records_are_rows() -> None:
     query = (
         "SELECT topic, get_json_object(value, '$.sender') AS sender, count(*) AS n FROM records "
