@@ -58,8 +58,12 @@ class PrescanResult(NamedTuple):
 
 
 def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
-    """Return a processor that follows all connections of the splits, and pairs raw SASL tokens too."""
-    return new_flow_processor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
+    """Return a processor that follows all connections of the splits, and pairs raw SASL tokens too.
+
+    What TCP did is left out: nobody reads it, and it would take more memory with every second captured.
+    """
+    versions = np.array(highest_versions(), np.int64)
+    return new_flow_processor(splits, versions, keys, tokens=True, follows_tcp=False)
 
 
 def scan_pieces(

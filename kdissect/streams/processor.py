@@ -101,9 +101,9 @@ class FlowProcessor:
     """Connections in the making; see the module's text for the rules.
 
     `tls` gets the records of connections under TLS. With `tokens` raw SASL tokens are returned as rows, too.
-    `tcp` sees all packets, those without payload too, and counts by steps of `tcp_step_ns`. All connections
-    together hold at most `most_held` bytes of what waits (see `memory_budget`), and what is decrypted as many
-    again.
+    `tcp` sees all packets, those without payload too, and counts by steps of `tcp_step_ns`, if the caller
+    `follows_tcp`. All connections together hold at most `most_held` bytes of what waits (see `memory_budget`),
+    and what is decrypted as many again.
     """
 
     def __init__(
@@ -114,7 +114,9 @@ class FlowProcessor:
         tokens: bool = False,
         most_held: int = limits.HELD_BYTES,
         tcp_step_ns: int = STEP_NS,
+        follows_tcp: bool = True,
     ) -> None:
+        self._follows_tcp = follows_tcp
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
@@ -145,7 +147,8 @@ class FlowProcessor:
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
         packets[PACKET] |= split.index << PACKET_BITS
-        self.tcp.feed(packets, rows[piece_of], len(self.endpoints))
+        if self._follows_tcp:
+            self.tcp.feed(packets, rows[piece_of], len(self.endpoints))
         directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
         offset_of = self._read_payload(split, segments, directions)
         yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)

@@ -8,13 +8,16 @@ from kdissect.exchanges.prescan import (
     NAMING_REQUESTS,
     NAMING_RESPONSES,
     PrescanResult,
+    new_processor,
     prescan_capture,
     requested_mechanism,
+    scan_pieces,
     token_mechanism,
 )
 from kdissect.exchanges.watermark import NEVER
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_request
+from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.text import format_uuid
 from tests.helpers import recorded
 
@@ -32,6 +35,17 @@ def test_every_topic_id_of_the_tables_has_a_name() -> None:
     assert ids
     assert ids <= names.keys()
     assert names["AAAAAAAAAAAAAAAAAAAAAQ"] == "__cluster_metadata"
+
+
+def test_what_tcp_did_takes_no_memory() -> None:
+    files = open_inputs([str(recorded.CAPTURES / "broker-restart.pcapng")], "").files
+    splits = index_captures(files).splits
+    processor = new_processor(splits, NO_KEYS)
+    found = [len(batch.exchanges) for pieces in scan_pieces(splits, ()) for batch in processor.feed(pieces)]
+    found += [len(batch.exchanges) for batch in processor.close()]
+    assert sum(found) > 100
+    assert not len(processor.tcp.steps())
+    assert not any(map(len, processor.tcp.connections()))
 
 
 def test_nodes_have_the_addresses_that_they_advertise() -> None:
