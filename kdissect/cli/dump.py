@@ -7,6 +7,7 @@ exchanges around the matches (see `dump.context_window`).
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kdissect.cli.dump_input import open_dump_input, warn
@@ -23,16 +24,19 @@ from kdissect.cli.options import (
 )
 from kdissect.cli.payload_options import add_schemas, add_where, payload_decoder
 from kdissect.errors import ExitCode, UsageError
-from kdissect.files import ScratchDirectory
+from kdissect.files import ScratchDirectory, processor_count
 
 if TYPE_CHECKING:
     from kdissect.cli.dump_input import DumpInput
     from kdissect.dump.context_window import ShownExchange
+    from kdissect.dump.jsonl import HeadingFacts
+    from kdissect.dump.line_workers import PackedBatch
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe_records import PayloadOptions
     from kdissect.tables.anonymize import Pseudonyms
 
 WRITE_BYTES = 1 << 16
+WORTH_WORKERS = 4096  # exchanges, which one process writes in the time that others take to start
 NOTHING_MATCHES = "no exchange of these captures matches the filters"
 NO_EXCHANGE = "these captures hold no Kafka exchange that can be read"
 MATCH, CONTEXT = "> ", "  "
@@ -88,11 +92,14 @@ def dump(arguments: argparse.Namespace) -> int:
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
         payload = _payload_options(arguments)
-        lines_of = _lines_of(arguments, opened, pseudonyms, payload)
-        for shown in _shown_exchanges(arguments, opened, interrupt, payload):
-            output.write(lines_of(shown))
-            matches += shown.is_match
-        output.flush()
+        if _is_for_workers(arguments, opened):
+            matches = _write_by_workers(arguments, opened, pseudonyms, interrupt)
+        else:
+            lines_of = _lines_of(arguments, opened, opened.reader, pseudonyms, payload)
+            for shown in _shown_exchanges(arguments, opened, interrupt, payload):
+                output.write(lines_of(shown))
+                matches += shown.is_match
+            output.flush()
         if warning := opened.last_warning():
             warn(warning)
         if interrupt.has_come and not opened.is_live:
@@ -120,11 +127,81 @@ class _Output:
 
     def flush(self) -> None:
         """Write all lines as UTF-8, whatever the terminal's locale says."""
-        self._waiting.append("")
-        sys.stdout.buffer.write("\n".join(self._waiting).encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.write(_encoded(self._waiting))
         sys.stdout.buffer.flush()
         self._waiting.clear()
         self._held = 0
+
+
+def _encoded(lines: Iterable[str]) -> bytes:
+    return "\n".join([*lines, ""]).encode("utf-8", "backslashreplace")
+
+
+def _is_for_workers(arguments: argparse.Namespace, opened: "DumpInput") -> bool:
+    """Return whether several processes may make the lines: of files, without context, limit or records."""
+    has_context = arguments.before or arguments.after or arguments.around
+    has_records = arguments.records or arguments.where is not None
+    return not (opened.is_live or has_context or has_records or arguments.limit) and processor_count() > 1
+
+
+def _write_by_workers(
+    arguments: argparse.Namespace,
+    opened: "DumpInput",
+    pseudonyms: "Pseudonyms | None",
+    interrupt: Interrupt,
+) -> int:
+    """Write all exchanges that match, of more than a few by several processes. Return how many match."""
+    from kdissect.dump.line_workers import OrderedWorkers, PackedBatch, packed_batches
+
+    texts_of = _texts_of(arguments, opened, pseudonyms)
+    selection, matches, read = exchange_filter(arguments, opened.start_ns), 0, 0
+    packed = opened.reader.packed_exchanges(selection.header_mask, selection.until_ns)
+
+    def write(results: Iterable[tuple[int, bytes]]) -> None:
+        nonlocal matches
+        for count, text in results:
+            matches += count
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+
+    workers: OrderedWorkers[PackedBatch, tuple[int, bytes]] | None = None
+    with ExitStack() as ends:
+        for batch in packed_batches(packed, opened.reader):
+            if interrupt.has_come:
+                break
+            read += len(batch.exchanges)
+            if workers is None and read > WORTH_WORKERS:
+                workers = ends.enter_context(OrderedWorkers(texts_of, processor_count()))
+            if workers and not batch.is_large:
+                write(workers.put(batch))
+                continue
+            write(workers.rest() if workers else ())
+            write([texts_of(batch)])
+        write(workers.rest() if workers else ())
+    return matches
+
+
+def _texts_of(
+    arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
+) -> "Callable[[PackedBatch], tuple[int, bytes]]":
+    """Return the function that returns how many exchanges of a batch match, and their text."""
+    from kdissect.dump.context_window import ShownExchange
+    from kdissect.dump.line_workers import BatchFacts
+    from kdissect.exchanges.decoded import DecodedExchange
+    from kdissect.exchanges.describe_records import PayloadOptions
+    from kdissect.exchanges.exchange import unpack
+
+    facts = BatchFacts(opened.reader.file_name)
+    lines_of = _lines_of(arguments, opened, facts, pseudonyms, PayloadOptions())
+    selection, names = exchange_filter(arguments, opened.start_ns), opened.facts.names
+
+    def texts(batch: "PackedBatch") -> tuple[int, bytes]:
+        facts.connections = batch.connections
+        decoded = map(DecodedExchange, map(unpack, batch.exchanges))
+        wanted = [exchange for exchange in decoded if selection.selects(exchange, names)]
+        return len(wanted), _encoded(line for one in wanted for line in lines_of(ShownExchange(one, True)))
+
+    return texts
 
 
 def _payload_options(arguments: argparse.Namespace) -> "PayloadOptions":
@@ -184,17 +261,18 @@ def _read_exchanges(
 def _lines_of(
     arguments: argparse.Namespace,
     opened: "DumpInput",
+    reader: "HeadingFacts",
     pseudonyms: "Pseudonyms | None",
     payload: "PayloadOptions",
 ) -> "Callable[[ShownExchange], Iterable[str]]":
     """Return the function that writes an exchange as the options want it."""
     from kdissect.dump.exchange_text import brief_line, full_lines
-    from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
+    from kdissect.dump.jsonl import exchange_heading, exchange_line, exchange_object, json_line
     from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.exchanges.describe import DescribeOptions
     from kdissect.report.render.terminal import terminal_of
 
-    reader, names_of = opened.reader, _topic_names(opened, pseudonyms)
+    names_of = _topic_names(opened, pseudonyms)
     terminal = terminal_of(sys.stdout, color=arguments.color)
     has_context = bool(arguments.before or arguments.after or arguments.around)
 
@@ -209,6 +287,8 @@ def _lines_of(
             return [mark + brief_line(decoded, heading, names, terminal)]
         records = arguments.records or arguments.where is not None
         showing = DescribeOptions(names, records, arguments.show_secrets, payload)
+        if arguments.format == "jsonl" and not (has_context or pseudonyms):
+            return [exchange_line(decoded, heading, showing)]
         fields = exchange_object(decoded, heading, showing)
         if arguments.format == "text":
             first, *others = full_lines(decoded, fields, names, terminal)

@@ -10,8 +10,9 @@ that Kafka prints.
 
 import json
 from base64 import b64encode
-from typing import Any
+from typing import Any, Protocol
 
+from kdissect.dump.compiled_json import request_text, response_text
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
     RAW_SASL_NAME,
@@ -22,13 +23,29 @@ from kdissect.exchanges.describe import (
 )
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
-from kdissect.exchanges.reader import ExchangeReader
+from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.kafka07.message_codec import request_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 
 PACKET_MASK = (1 << PACKET_BITS) - 1
 Fields = dict[str, Any]
+
+
+class HeadingFacts(Protocol):
+    """What a heading tells about connections and files: an `ExchangeReader` knows it."""
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server."""
+
+    def mechanism(self, connection: int) -> str | None:
+        """Return the SASL mechanism of a connection with raw tokens."""
+
+    def file_name(self, split: int, /) -> str:
+        """Return the name of the capture file of a split."""
 
 
 def exchange_object(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> Fields:
@@ -50,12 +67,37 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
         if decoded.request:
             request = describe_request(decoded.request, options)
         if decoded.response:
-            request_body = decoded.request.body if decoded.request else None
-            response = describe_response(decoded.response, exchange.api_key, request_body, options)
+            response = _described_response(decoded, decoded.response, options)
     return heading | {"request": request, "response": response}
 
 
-def exchange_heading(decoded: DecodedExchange, reader: ExchangeReader) -> Fields:
+def exchange_line(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> str:
+    """Return the `json_line` of an `exchange_object`, whose messages are compiled where that serves."""
+    exchange = decoded.exchange
+    if exchange.is_token or exchange.is_kafka07 or options.records:
+        return json_line(exchange_object(decoded, heading, options))
+    request, response, names, encode = exchange.request, exchange.response, options.names, _ENCODER.encode
+    first = second = None
+    if request is not None:
+        first = request_text(request.data, names, encode)
+    if response is not None:
+        second = response_text(response.data, exchange.api_key, exchange.api_version, names, encode)
+    if first is None:
+        first = encode(describe_request(decoded.request, options) if decoded.request else None)
+    if second is None:
+        second = encode(_described_response(decoded, decoded.response, options) if decoded.response else None)
+    line = f'{encode(heading)[:-1]},"request":{first},"response":{second}}}'
+    return line.replace("\x7f", "\\u007f") if "\x7f" in line else line
+
+
+def _described_response(
+    decoded: DecodedExchange, response: DecodedMessage, options: DescribeOptions
+) -> Fields:
+    request_body = decoded.request.body if decoded.request else None
+    return describe_response(response, decoded.exchange.api_key, request_body, options)
+
+
+def exchange_heading(decoded: DecodedExchange, reader: HeadingFacts) -> Fields:
     """Return the heading: columns of the table `exchanges`, as far as headers tell them."""
     exchange = decoded.exchange
     request, response = exchange.request, exchange.response
@@ -98,11 +140,11 @@ def _name(exchange: Exchange) -> str | None:
     return request_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
 
 
-def _capture_file(frame: CapturedFrame | None, reader: ExchangeReader) -> str | None:
+def _capture_file(frame: CapturedFrame | None, reader: HeadingFacts) -> str | None:
     return None if frame is None or frame.packet < 0 else reader.file_name(frame.packet >> PACKET_BITS)
 
 
-def _packet(frame: CapturedFrame | None, capture_file: str | None, reader: ExchangeReader) -> int | None:
+def _packet(frame: CapturedFrame | None, capture_file: str | None, reader: HeadingFacts) -> int | None:
     """Return the number of a frame's first packet in its file.
 
     Return None if that is not the file of the exchange.

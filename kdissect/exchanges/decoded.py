@@ -5,6 +5,8 @@ find the fields with a role in both.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from struct import Struct
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention, finder
@@ -12,9 +14,11 @@ from kdissect.exchanges.kafka07_describe import kafka07_mentions
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response, enveloped_api
 from kdissect.protocol.kafka07.message_codec import decode_kafka07_request, decode_kafka07_response
-from kdissect.protocol.schema.registry import APIS
+from kdissect.protocol.schema.registry import APIS, request_header_version
 
 NO_KEY = -1
+_HEADER_START = Struct(">hh4xh")  # API key, its version, length of the client id
+CLIENT_ID_AT = _HEADER_START.size
 
 
 class DecodedExchange:
@@ -51,6 +55,9 @@ class DecodedExchange:
     @property
     def client_id(self) -> str | None:
         """The client id of the request."""
+        frame = None if self.exchange.is_token else self.exchange.request
+        if self._request is None and frame is not None and not self.exchange.is_kafka07:
+            return header_client_id(frame.data)
         return self.request.header.get("client_id") if self.request else None
 
     def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
@@ -94,6 +101,22 @@ class DecodedExchange:
         return DecodedExchange(
             exchange._replace(api_key=key, api_version=version, request=inner, response=response)
         )
+
+
+def header_client_id(frame: bytes) -> str | None:
+    """Return the client id in the header of a request, without decoding the rest; None if it has none."""
+    if len(frame) < CLIENT_ID_AT:
+        return None
+    key, version, size = _HEADER_START.unpack_from(frame)
+    stop = CLIENT_ID_AT + size
+    if size < 0 or stop > len(frame) or not _has_client_id(key, version):
+        return None
+    return frame[CLIENT_ID_AT:stop].decode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=1024)
+def _has_client_id(key: int, version: int) -> bool:
+    return key not in APIS or request_header_version(key, version) > 0
 
 
 def _mentions_of(message: DecodedMessage, find: object) -> Iterator[Mention]:

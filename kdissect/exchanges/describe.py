@@ -187,11 +187,9 @@ def _leaf(message: Message, field: Field, _version: int) -> Leaf[_Context] | Non
 
 
 def _description(message: Message, field: Field) -> Leaf[_Context] | None:
-    words = words_of(message, field)
+    words = number_words(message, field)
     if words:
         return _in_words(words, field.array)
-    if field.role == "timestamp" and field.type == "int64":
-        return _in_words(timestamp_text, field.array)
     if field.embedded:
         return partial(_describe_embedded, field.embedded)
     if (message.name, field.name) == TELEMETRY:
@@ -199,6 +197,12 @@ def _description(message: Message, field: Field) -> Leaf[_Context] | None:
     if field.role in ("secret", "config_value"):
         return _as_it_is
     return SIMPLE.get(field.type)
+
+
+def number_words(message: Message, field: Field) -> Callable[[int], str | None] | None:
+    """Return the function that puts the numbers of a field in words; None if they have none."""
+    is_time = field.role == "timestamp" and field.type == "int64"
+    return words_of(message, field) or (timestamp_text if is_time else None)
 
 
 def _as_it_is(value: Any, _struct: Tree, _context: _Context) -> Any:

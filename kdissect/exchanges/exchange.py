@@ -97,6 +97,11 @@ def unpack(packed: bytes) -> Exchange:
     )
 
 
+def connection_of(packed: bytes) -> int:
+    """Return the row of the connection of the exchange that `pack` made bytes of."""
+    return row_of_bytes(ExchangeRow, packed).connection
+
+
 def _frame(row: FrameRow, data: bytes) -> CapturedFrame:
     return CapturedFrame(
         data=data,

@@ -66,7 +66,11 @@ class ExchangeReader:
         return {node: frozenset(ends) for node, ends in self._prescan.nodes.items()}
 
     def exchanges(self, is_wanted: HeaderFilter, until_ns: int | None = None) -> Iterator[Exchange]:
-        """Yield the wanted exchanges in the order of their first bytes.
+        """Yield the wanted exchanges in the order of their first bytes; see `packed_exchanges`."""
+        return map(unpack, self.packed_exchanges(is_wanted, until_ns))
+
+    def packed_exchanges(self, is_wanted: HeaderFilter, until_ns: int | None = None) -> Iterator[bytes]:
+        """Yield the wanted exchanges as bytes, in the order of their first bytes.
 
         Reading ends when every exchange that began before `until_ns` has been found; later ones may be among
         them.
@@ -80,12 +84,12 @@ class ExchangeReader:
                     self._add(order, batch, is_wanted)
                 unfinished_ns = min(earliest_unfinished(state, count) for state, count in processor.states())
                 complete_ns = self._complete_ns(index, unfinished_ns)
-                yield from map(unpack, order.pop_before(complete_ns))
+                yield from order.pop_before(complete_ns)
                 if until_ns is not None and complete_ns >= until_ns:
                     return
             for batch in processor.close():
                 self._add(order, batch, is_wanted)
-            yield from map(unpack, order.pop_before(None))
+            yield from order.pop_before(None)
         finally:
             order.close()
 

@@ -1,0 +1,192 @@
+"""Exchanges become lines in several processes, and the lines come out in the order of the exchanges.
+
+One process reads captures; making lines of exchanges takes most of the time. So batches of packed exchanges
+go to forked workers in turn, and their results are awaited in the same turn. What is under way is bounded:
+two batches for each worker, each of a thousand exchanges or a megabyte. A larger exchange never goes to a
+worker (`PackedBatch.is_large`).
+
+A worker ends when its pipe ends, however the reading process has ended. It ignores SIGINT, since the reading
+process decides what an interrupt means.
+"""
+
+import gc
+import multiprocessing
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
+from threading import Thread
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+from kdissect.exchanges.exchange import connection_of
+
+BATCH_EXCHANGES = 1 << 10
+FIRST_EXCHANGES = 1 << 5  # of the first batch: its lines should appear at once
+BATCH_BYTES = 1 << 20
+LARGE_BYTES = 8 << 20
+DEPTH = 2  # batches that each worker has at a time, so that none waits for the reader
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class WorkerLostError(Exception):
+    """A process that makes lines has died."""
+
+
+class ConnectionFacts(NamedTuple):
+    """What the heading of an exchange tells about its connection."""
+
+    identity: int
+    addresses: tuple[str, str]
+    mechanism: str | None
+
+
+class ConnectionReader(Protocol):
+    """What knows the connections of exchanges, such as an `ExchangeReader`."""
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server."""
+
+    def mechanism(self, connection: int) -> str | None:
+        """Return the SASL mechanism of a connection with raw tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Packed exchanges (see `exchanges.exchange`), with the facts of their connections by row."""
+
+    exchanges: list[bytes]
+    connections: dict[int, ConnectionFacts]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its lines would take too much memory to have several of them under way."""
+        return sum(map(len, self.exchanges)) > LARGE_BYTES
+
+
+def packed_batches(exchanges: Iterable[bytes], reader: ConnectionReader) -> Iterator[PackedBatch]:
+    """Yield exchanges in batches, a small one first."""
+    batch, held, most = PackedBatch([], {}), 0, FIRST_EXCHANGES
+    for packed in exchanges:
+        connection = connection_of(packed)
+        if connection not in batch.connections:
+            batch.connections[connection] = ConnectionFacts(
+                reader.identity(connection), reader.addresses(connection), reader.mechanism(connection)
+            )
+        batch.exchanges.append(packed)
+        held += len(packed)
+        if len(batch.exchanges) >= most or held >= BATCH_BYTES:
+            yield batch
+            batch, held, most = PackedBatch([], {}), 0, BATCH_EXCHANGES
+    if batch.exchanges:
+        yield batch
+
+
+class BatchFacts:
+    """The facts of the connections of one batch after the other, as an `ExchangeReader` tells them."""
+
+    def __init__(self, file_name: Callable[[int], str]) -> None:
+        self.file_name = file_name
+        self.connections: Mapping[int, ConnectionFacts] = {}
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+        return self.connections[connection].identity
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server."""
+        return self.connections[connection].addresses
+
+    def mechanism(self, connection: int) -> str | None:
+        """Return the SASL mechanism of a connection with raw tokens."""
+        return self.connections[connection].mechanism
+
+
+class OrderedWorkers(Generic[T, R]):
+    """Forked processes that apply a function to items. It is a context manager, and its end is theirs."""
+
+    def __init__(self, work: Callable[[T], R], processes: int) -> None:
+        fork = multiprocessing.get_context("fork")
+        self._children: list[tuple[BaseProcess, Connection]] = []
+        self._awaited: deque[Connection] = deque()
+        self._turn = 0
+        sys.stdout.flush()  # or each process would write what waits there
+        gc.freeze()  # collecting garbage would copy the memory that processes share
+        for _ in range(processes):
+            here, there = fork.Pipe()
+            process = fork.Process(target=_work, args=(work, there, here), daemon=True)
+            process.start()
+            there.close()
+            self._children.append((process, here))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, pipe in self._children:
+            process.kill()
+            process.join()
+            pipe.close()
+        gc.unfreeze()
+
+    def put(self, item: T) -> Iterator[R]:
+        """Hand over an item. Yield the results of earlier ones that have to make room, in order."""
+        while len(self._awaited) >= DEPTH * len(self._children):
+            yield self._next()
+        _, pipe = self._children[self._turn % len(self._children)]
+        self._turn += 1
+        try:
+            pipe.send(item)
+        except OSError:
+            raise WorkerLostError("a process that makes lines has died") from None
+        self._awaited.append(pipe)
+
+    def rest(self) -> Iterator[R]:
+        """Yield all results that are still awaited, in order."""
+        while self._awaited:
+            yield self._next()
+
+    def _next(self) -> R:
+        """Return the next result. Raise what the function raised, and WorkerLostError."""
+        try:
+            result: R | Exception = self._awaited.popleft().recv()
+        except (EOFError, OSError):
+            raise WorkerLostError("a process that makes lines has died") from None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def _work(work: Callable[[T], R], pipe: Connection, other_end: Connection) -> None:
+    """Be one of the processes."""
+    other_end.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    items: SimpleQueue[T | None] = SimpleQueue()
+    # The reader hands over the next item while the result of this one waits in the pipe.
+    Thread(target=_receive, args=(pipe, items), daemon=True).start()
+    while (item := items.get()) is not None:
+        try:
+            result: R | Exception = work(item)
+        except Exception as error:  # noqa: BLE001 - raised again by the reading process
+            result = error
+        try:
+            pipe.send(result)
+        except OSError:  # the reading process has ended
+            return
+
+
+def _receive(pipe: Connection, items: "SimpleQueue[T | None]") -> None:
+    try:
+        while True:
+            items.put(pipe.recv())
+    except (EOFError, OSError):
+        items.put(None)

@@ -1,0 +1,99 @@
+"""Processes that make lines: order, failures, and the same text as one process writes."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli import dump as command
+from kdissect.cli.main import main
+from kdissect.dump.line_workers import (
+    BATCH_BYTES,
+    BATCH_EXCHANGES,
+    FIRST_EXCHANGES,
+    LARGE_BYTES,
+    ConnectionFacts,
+    OrderedWorkers,
+    WorkerLostError,
+    packed_batches,
+)
+from kdissect.exchanges.exchange import connection_of, unpack
+from kdissect.jit.rows import row_size
+from kdissect.streams.flow_state import ExchangeRow
+
+STEADY = Path(__file__).parents[2] / "captures" / "steady.pcapng"
+
+
+class Facts:
+    def identity(self, connection: int) -> int:
+        return connection + 1
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        return "client", "server"
+
+    def mechanism(self, connection: int) -> str | None:
+        return None
+
+
+def work(number: int) -> tuple[int, bytes]:
+    if number == -1:
+        raise ValueError("no number")
+    if number == -2:
+        os._exit(1)
+    return number, bytes(1 << 18)  # more than a pipe holds
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    with OrderedWorkers(work, 3) as workers:
+        numbers = [result[0] for number in range(40) for result in workers.put(number)]
+        numbers += [result[0] for result in workers.rest()]
+    assert numbers == list(range(40))
+
+
+@pytest.mark.parametrize(("number", "error"), [(-1, ValueError), (-2, WorkerLostError)])
+def test_a_failure_reaches_the_reader(number: int, error: type[Exception]) -> None:
+    def results() -> Iterator[tuple[int, bytes]]:
+        with OrderedWorkers(work, 2) as workers:
+            for item in (1, 2, number, 3):
+                yield from workers.put(item)
+            yield from workers.rest()
+
+    with pytest.raises(error):
+        list(results())
+
+
+def packed(frame_bytes: int) -> bytes:
+    return bytes(row_size(ExchangeRow) + frame_bytes)
+
+
+def test_batches_are_bounded_and_the_first_is_small() -> None:
+    batches = list(packed_batches([packed(0)] * 3000, Facts()))
+    assert [len(batch.exchanges) for batch in batches[:2]] == [FIRST_EXCHANGES, BATCH_EXCHANGES]
+    assert sum(len(batch.exchanges) for batch in batches) == 3000
+    assert batches[0].connections == {0: ConnectionFacts(1, ("client", "server"), None)}
+    heavy = list(packed_batches([packed(BATCH_BYTES // 4)] * 9, Facts()))
+    assert max(len(batch.exchanges) for batch in heavy) == 4
+    assert [batch.is_large for batch in packed_batches([packed(LARGE_BYTES)], Facts())] == [True]
+
+
+def test_the_connection_is_read_without_unpacking() -> None:
+    one = packed(0)
+    assert connection_of(one) == unpack(one).connection
+
+
+@pytest.mark.parametrize(
+    "options", [["--format", "jsonl"], ["--brief", "--topic", "orders"], ["--anonymize"]]
+)
+def test_workers_write_what_one_process_writes(
+    options: list[str], capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    monkeypatch.setenv("KDISSECT_ANONYMIZE_KEY", "key")
+    for worth, processes in ((1, 2), (1, 1)):
+        monkeypatch.setattr(command, "WORTH_WORKERS", worth)
+        monkeypatch.setattr(command, "processor_count", lambda count=processes: count)
+        assert main(["dump", str(STEADY), *options]) == 0
+        texts.append(capfdbinary.readouterr().out)
+    assert texts[0] == texts[1]
+    assert texts[0].count(b"\n") > FIRST_EXCHANGES
