@@ -5,8 +5,9 @@
     orders-key.json         its keys
 
 The suffix tells the language: `.avsc` Avro, `.desc` Protobuf, `.json` JSON Schema. A `.desc` file is what
-`protoc --include_imports --descriptor_set_out=17.desc orders.proto` writes. Beside `NAME.avsc` a folder
-`NAME.refs` may hold the schemas that it refers to; they are read in the order of their names.
+`protoc --include_imports --descriptor_set_out=17.desc orders.proto` writes. The text of a `.proto` file is
+not read: the Protobuf library has no parser for it. Beside `NAME.avsc` a folder `NAME.refs` may hold the
+schemas that it refers to; they are read in the order of their names.
 """
 
 from pathlib import Path
@@ -15,6 +16,7 @@ from kdissect.errors import UserError
 from kdissect.payload.schema_store import Schema, SchemaKind
 
 SUFFIXES = {".avsc": SchemaKind.AVRO, ".desc": SchemaKind.PROTOBUF, ".json": SchemaKind.JSON}
+UNCOMPILED = ".proto"
 MOST_BYTES = 4 << 20  # of one file
 REFERENCES = ".refs"
 
@@ -25,14 +27,19 @@ class SchemaFolder:
     def __init__(self, folder: str) -> None:
         """Raise UserError if the folder cannot be read, or has no schema."""
         self._files: dict[str, Path] = {}
+        self._uncompiled: dict[str, Path] = {}
         try:
             for path in sorted(Path(folder).iterdir()):
                 if path.suffix in SUFFIXES and path.is_file():
                     self._files.setdefault(path.stem, path)
+                elif path.suffix == UNCOMPILED:
+                    self._uncompiled[path.stem] = path
         except OSError as error:
             raise UserError(
                 f"cannot read schemas from {folder}: {(error.strerror or 'error').lower()}"
             ) from None
+        if not self._files and self._uncompiled:
+            raise UserError(f"{folder}: {_how_to_compile(next(iter(self._uncompiled.values())))}")
         if not self._files:
             raise UserError(f"{folder} has no schemas: files such as 17.avsc, 17.desc or orders-value.json")
 
@@ -43,6 +50,8 @@ class SchemaFolder:
     def by_subject(self, subject: str) -> Schema | None:
         """Return the schema of a subject, None if there is none. Raise ValueError with a reason."""
         path = self._files.get(subject)
+        if path is None and subject in self._uncompiled:
+            raise ValueError(_how_to_compile(self._uncompiled[subject]))
         if path is None:
             return None
         try:
@@ -57,6 +66,11 @@ class SchemaFolder:
             raise ValueError(f"{path.name} is no text in UTF-8") from None
         except OSError as error:
             raise ValueError(f"cannot read {path.name}: {(error.strerror or 'error').lower()}") from None
+
+
+def _how_to_compile(path: Path) -> str:
+    command = f"protoc --include_imports --descriptor_set_out={path.stem}.desc {path.name}"
+    return f"{path.name} is text that must be compiled: {command}"
 
 
 def _read(path: Path) -> bytes:

@@ -40,3 +40,17 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     for number, reason in ((1, "no text in UTF-8"), (2, "more than")):
         with pytest.raises(ValueError, match=reason):
             folder.by_id(number)
+
+
+def test_the_text_of_protobuf_is_refused_with_the_command_that_compiles_it(tmp_path: Path) -> None:
+    (tmp_path / "18.proto").write_text('syntax = "proto3";')
+    with pytest.raises(UserError, match=r"18\.proto is text .*--descriptor_set_out=18\.desc 18\.proto"):
+        SchemaFolder(str(tmp_path))
+    (tmp_path / "17.avsc").write_text('"int"')
+    folder = SchemaFolder(str(tmp_path))
+    with pytest.raises(ValueError, match=r"18\.proto is text that must be compiled"):
+        folder.by_id(18)
+    (tmp_path / "18.desc").write_bytes(b"")
+    found = SchemaFolder(str(tmp_path)).by_id(18)
+    assert found is not None
+    assert found.kind is SchemaKind.PROTOBUF
