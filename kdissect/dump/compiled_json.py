@@ -166,7 +166,8 @@ class _Generator:
         }
         text = self._struct(message, 1)
         self._add(1, f"return f'{text}', o")
-        exec(compile("\n".join(self._lines), f"<{message.name} v{version}>", "exec"), self._globals)  # noqa: S102 - of schemas
+        source = compile("\n".join(self._lines), f"<{message.name} v{version}>", "exec")
+        exec(source, self._globals)  # noqa: S102 - made of schemas, which are files of the package
         self.write: Write = self._globals["write"]
 
     def _add(self, depth: int, *lines: str) -> None:

@@ -38,7 +38,7 @@ class WorkerLostError(Exception):
     """A process that makes lines has died."""
 
 
-class ConnectionFacts(NamedTuple):
+class ConnectionHeading(NamedTuple):
     """What the heading of an exchange tells about its connection."""
 
     identity: int
@@ -64,7 +64,7 @@ class PackedBatch:
     """Packed exchanges (see `exchanges.exchange`), with the facts of their connections by row."""
 
     exchanges: list[bytes]
-    connections: dict[int, ConnectionFacts]
+    connections: dict[int, ConnectionHeading]
 
     @property
     def is_large(self) -> bool:
@@ -78,7 +78,7 @@ def packed_batches(exchanges: Iterable[bytes], reader: ConnectionReader) -> Iter
     for packed in exchanges:
         connection = connection_of(packed)
         if connection not in batch.connections:
-            batch.connections[connection] = ConnectionFacts(
+            batch.connections[connection] = ConnectionHeading(
                 reader.identity(connection), reader.addresses(connection), reader.mechanism(connection)
             )
         batch.exchanges.append(packed)
@@ -95,7 +95,7 @@ class BatchFacts:
 
     def __init__(self, file_name: Callable[[int], str]) -> None:
         self.file_name = file_name
-        self.connections: Mapping[int, ConnectionFacts] = {}
+        self.connections: Mapping[int, ConnectionHeading] = {}
 
     def identity(self, connection: int) -> int:
         """Return the public number of a connection."""

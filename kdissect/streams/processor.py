@@ -102,8 +102,8 @@ class FlowProcessor:
 
     `tls` gets the records of connections under TLS. With `tokens` raw SASL tokens are returned as rows, too.
     `tcp` sees all packets, those without payload too, and counts by steps of `tcp_step_ns`, if the caller
-    `follows_tcp`. All connections together hold at most `most_held` bytes of what waits (see `memory_budget`),
-    and what is decrypted as many again.
+    `follows_tcp`. All connections together hold at most `most_held` bytes of what waits (see
+    `memory_budget`), and what is decrypted as many again.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from kdissect.dump.line_workers import (
     BATCH_EXCHANGES,
     FIRST_EXCHANGES,
     LARGE_BYTES,
-    ConnectionFacts,
+    ConnectionHeading,
     OrderedWorkers,
     WorkerLostError,
     packed_batches,
@@ -71,7 +71,7 @@ def test_batches_are_bounded_and_the_first_is_small() -> None:
     batches = list(packed_batches([packed(0)] * 3000, Facts()))
     assert [len(batch.exchanges) for batch in batches[:2]] == [FIRST_EXCHANGES, BATCH_EXCHANGES]
     assert sum(len(batch.exchanges) for batch in batches) == 3000
-    assert batches[0].connections == {0: ConnectionFacts(1, ("client", "server"), None)}
+    assert batches[0].connections == {0: ConnectionHeading(1, ("client", "server"), None)}
     heavy = list(packed_batches([packed(BATCH_BYTES // 4)] * 9, Facts()))
     assert max(len(batch.exchanges) for batch in heavy) == 4
     assert [batch.is_large for batch in packed_batches([packed(LARGE_BYTES)], Facts())] == [True]
