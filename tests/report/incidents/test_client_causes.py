@@ -237,7 +237,7 @@ def test_a_wrong_password_names_the_mechanism_and_how_often(tmp_path: Path) -> N
     wrong_password(story)
     (incident, *_) = analyzed(story, tmp_path).incidents
     assert incident.headline.startswith(
-        "bad at 10.1.0.2 failed to authenticate (SASL PLAIN): 4 requests refused with "
+        "bad at 10.1.0.2 failed to authenticate (SASL PLAIN; user bob): 4 requests refused with "
         "SASL_AUTHENTICATION_FAILED from "
     )
 
