@@ -52,9 +52,9 @@ def run_on_machines(
     notice: Callable[[str], None],
 ) -> list[Path]:
     """Send by the executors of Spark. Return the directory of each pass."""
-    from kdissect.replay.machines.crew import Crew, WhenLost
     from kdissect.replay.machines.machines_run import MachinesRun, worker_count
     from kdissect.replay.machines.part_worker import send_part
+    from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
     from kdissect.spark.barrier_tasks import start_workers, wait_for_slots, warns_of_readers
 
     context, local = engine.context(), engine.settings.local
@@ -66,8 +66,8 @@ def run_on_machines(
     count = worker_count(prepared, wait_for_slots(context, chosen.processes, local))
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
     address = context.getConf().get("spark.driver.bindAddress") or host
-    crew = Crew(host, address, count, prepared.settings.breaker, WhenLost(chosen.lost_worker))
-    with closing(crew):
-        start_workers(context, partial(send_part, invitation=crew.invitation), count, crew.job_failed)
-        crew.gather()
-        return MachinesRun(prepared, Path(chosen.paths[0]), crew, notice).play(folder, plan)
+    remote = RemoteWorkers(host, address, count, prepared.settings.breaker, WhenLost(chosen.lost_worker))
+    with closing(remote):
+        start_workers(context, partial(send_part, invitation=remote.invitation), count, remote.job_failed)
+        remote.gather()
+        return MachinesRun(prepared, Path(chosen.paths[0]), remote, notice).play(folder, plan)

@@ -16,8 +16,8 @@ from typing import Any
 
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.machines.channel import Invitation
-from kdissect.replay.machines.crew import Crew, WhenLost
 from kdissect.replay.machines.machines_run import MachinesRun
+from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
@@ -86,21 +86,21 @@ def run(
     log: Path,
     out: Path,
     count: int = 2,
-    while_sending: Callable[[Crew, list[subprocess.Popen[bytes]], list[Relay]], None] | None = None,
+    while_sending: Callable[[RemoteWorkers, list[subprocess.Popen[bytes]], list[Relay]], None] | None = None,
     when_lost: WhenLost = WhenLost.STOP,
     lost_s: float = 15.0,
 ) -> dict[str, Any]:
     """Replay a log by some workers; return the comparison. Something may happen while they send."""
     with closing(Replay(settings, [str(log)])) as replay:
         replay.learn()
-        crew = Crew("127.0.0.1", "", count, settings.breaker, when_lost, lost_s)
-        relays = [Relay(crew.invitation) for _ in range(count)]
-        with closing(crew), workers([relay.invitation for relay in relays]) as processes:
+        remote = RemoteWorkers("127.0.0.1", "", count, settings.breaker, when_lost, lost_s)
+        relays = [Relay(remote.invitation) for _ in range(count)]
+        with closing(remote), workers([relay.invitation for relay in relays]) as processes:
             if while_sending is not None:
                 happening = threading.Thread(
-                    target=while_sending, args=(crew, processes, relays), daemon=True
+                    target=while_sending, args=(remote, processes, relays), daemon=True
                 )
                 happening.start()
-            crew.gather()
-            (place,) = MachinesRun(replay, log, crew, lambda _line: None).play(out, make_plan(replay))
+            remote.gather()
+            (place,) = MachinesRun(replay, log, remote, lambda _line: None).play(out, make_plan(replay))
     return compare(*read_run(place))

@@ -21,8 +21,8 @@ from kdissect.replay.engine.run import PlayedPass, Replay, ended_as_by_ctrl_c
 from kdissect.replay.engine.sharding import ShardSize, deal, part_settings, shard_size
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.machines.channel import ChannelMessage
-from kdissect.replay.machines.crew import Crew, CrewMember
 from kdissect.replay.machines.part_ledger import PartLedger
+from kdissect.replay.machines.remote_workers import RemoteWorker, RemoteWorkers
 from kdissect.replay.machines.run_messages import (
     LOADED,
     ORDERS,
@@ -71,10 +71,12 @@ class _Deal:
 class MachinesRun:
     """All passes of a run."""
 
-    def __init__(self, replay: Replay, log: Path, crew: Crew, notice: Callable[[str], None]) -> None:
-        """`replay` is loaded from `log`, and its target is known; `crew` has been gathered."""
-        self._replay, self._log, self._crew, self._notice = replay, log.absolute(), crew, notice
-        self._deal = _Deal.of(replay, components_of(replay.loaded), crew.count)
+    def __init__(
+        self, replay: Replay, log: Path, remote: RemoteWorkers, notice: Callable[[str], None]
+    ) -> None:
+        """`replay` is loaded from `log`, and its target is known; `remote_workers` has been gathered."""
+        self._replay, self._log, self._remote, self._notice = replay, log.absolute(), remote, notice
+        self._deal = _Deal.of(replay, components_of(replay.loaded), remote.count)
 
     def play(self, folder: Path, plan: dict[str, Any]) -> list[Path]:
         """Send all passes. Return their directories. Raise UserError for what a worker lacks."""
@@ -87,7 +89,7 @@ class MachinesRun:
                 place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
                 self._play_pass(number, place, plan)
                 places.append(place)
-                if self._crew.stopped or self._crew.lost():
+                if self._remote.stopped or self._remote.lost():
                     break
         return places
 
@@ -104,39 +106,39 @@ class MachinesRun:
             certificate=Path(tls.certificate).read_bytes() if tls and tls.certificate else None,
         )
         body = pickle.dumps(orders)
-        self._notice(f"{self._crew.count} workers load the log: {_hosts(self._crew)}")
-        self._crew.tell(ORDERS, lambda _worker: body)
-        self._crew.expect(LOADED)
+        self._notice(f"{self._remote.count} workers load the log: {_hosts(self._remote)}")
+        self._remote.tell(ORDERS, lambda _worker: body)
+        self._remote.expect(LOADED)
 
     def _play_pass(self, number: int, place: Path, plan: dict[str, Any]) -> None:
         if place.exists():
             raise OutputError(f"{place} already exists; files of a run are never overwritten")
-        crew, place = self._crew, place.absolute()
+        remote, place = self._remote, place.absolute()
         with UnfinishedOutput(place) as unfinished:
             out = unfinished.directory(mode=0o700)
-            for worker in crew.workers.values():
+            for worker in remote.workers.values():
                 worker.ledger = PartLedger(self._deal.items[worker.number])
             wall_shift_ns = wall_ns() - now_ns()
-            crew.tell(PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
-            ready = {each: ReadyFacts.of(message.values) for each, message in crew.expect(READY).items()}
+            remote.tell(PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
+            ready = {each: ReadyFacts.of(message.values) for each, message in remote.expect(READY).items()}
             start_ns = now_ns() + max(facts.lead_ns for facts in ready.values()) + HEAD_START_NS
             start_wall_ns = start_ns + wall_shift_ns
-            crew.sending = True
-            crew.tell(START, start_ns=start_ns, start_wall_ns=start_wall_ns)
-            played = crew.expect(PLAYED)
-            stopped = crew.stopped  # Ctrl-C while files are written changes nothing
-            crew.tell(WRITE)
-            written = crew.expect(WRITTEN)
+            remote.sending = True
+            remote.tell(START, start_ns=start_ns, start_wall_ns=start_wall_ns)
+            played = remote.expect(PLAYED)
+            stopped = remote.stopped  # Ctrl-C while files are written changes nothing
+            remote.tell(WRITE)
+            written = remote.expect(WRITTEN)
             self._write_lost(out, written)
             outcome = self._outcome(played, stopped)
             summary = run_summary(self._replay, PlayedPass(outcome, [], start_ns, start_wall_ns), plan)
-            workers = [self._worker_facts(worker, ready, played) for worker in _in_order(crew)]
-            summary |= {"processes": crew.count, "workers": workers}
+            workers = [self._worker_facts(worker, ready, played) for worker in _in_order(remote)]
+            summary |= {"processes": remote.count, "workers": workers}
             write_summary(out, summary)
             unfinished.move()
-        crew.sending = False
+        remote.sending = False
 
-    def _orders(self, worker: CrewMember, number: int, out: Path, wall_shift_ns: int) -> bytes:
+    def _orders(self, worker: RemoteWorker, number: int, out: Path, wall_shift_ns: int) -> bytes:
         settings = self._settings(worker.number)
         return pickle.dumps(PassOrders(number, self._deal.owners, settings, str(out), wall_shift_ns))
 
@@ -147,7 +149,7 @@ class MachinesRun:
 
     def _write_lost(self, out: Path, written: dict[int, ChannelMessage]) -> None:
         """Write down what is known of the requests of workers that have not done so."""
-        for worker in self._crew.lost():
+        for worker in self._remote.lost():
             if worker.number not in written:
                 # It may have died while it wrote: what it has moved into place is complete, all else is not.
                 place = out / worker_folder(worker.number)
@@ -161,11 +163,11 @@ class MachinesRun:
             for number in sorted(played)
         ]
         merged = merge_outcomes(outcomes)
-        merged.stopped = stopped or "; ".join(worker.lost for worker in self._crew.lost())
+        merged.stopped = stopped or "; ".join(worker.lost for worker in self._remote.lost())
         return merged
 
     def _worker_facts(
-        self, worker: CrewMember, ready: dict[int, ReadyFacts], played: dict[int, ChannelMessage]
+        self, worker: RemoteWorker, ready: dict[int, ReadyFacts], played: dict[int, ChannelMessage]
     ) -> dict[str, Any]:
         """Return what the files of the run say of a worker; times are ms."""
         number, size = worker.number, self._deal.sizes[worker.number]
@@ -190,9 +192,9 @@ class MachinesRun:
         return facts
 
 
-def _in_order(crew: Crew) -> list[CrewMember]:
-    return [crew.workers[number] for number in sorted(crew.workers)]
+def _in_order(remote: RemoteWorkers) -> list[RemoteWorker]:
+    return [remote.workers[number] for number in sorted(remote.workers)]
 
 
-def _hosts(crew: Crew) -> str:
-    return ", ".join(sorted({worker.host for worker in crew.workers.values()}))
+def _hosts(remote: RemoteWorkers) -> str:
+    return ", ".join(sorted({worker.host for worker in remote.workers.values()}))

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kdissect.replay.engine.run import Replay
-from kdissect.replay.machines.crew import Crew, WhenLost
 from kdissect.replay.machines.machines_run import worker_count
+from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run, save_passes
@@ -51,9 +51,9 @@ def asked(target: tuple[str, int], **more: Any) -> ReplaySettings:
     return ReplaySettings((target,), **({"run": "machines"} | more))
 
 
-def wait_until_sending(crew: Crew) -> None:
+def wait_until_sending(remote: RemoteWorkers) -> None:
     """Wait until something that each worker has sent has ended."""
-    while not crew.sending or not all(len(worker.ledger) for worker in crew.workers.values()):
+    while not remote.sending or not all(len(worker.ledger) for worker in remote.workers.values()):
         time.sleep(0.05)
 
 
@@ -90,9 +90,9 @@ def test_two_workers_come_to_the_verdict_of_one_process(
 def test_a_worker_that_is_killed_is_named_and_the_other_stops(
     target: tuple[str, int], log: Path, tmp_path: Path
 ) -> None:
-    def kill(crew: Crew, processes: Processes, relays: list[Relay]) -> None:
-        wait_until_sending(crew)
-        os.kill(crew.workers[1].process, signal.SIGKILL)
+    def kill(remote: RemoteWorkers, processes: Processes, relays: list[Relay]) -> None:
+        wait_until_sending(remote)
+        os.kill(remote.workers[1].process, signal.SIGKILL)
 
     began = time.monotonic()
     report = run(asked(target), log, tmp_path / "run", while_sending=kill)
@@ -111,8 +111,8 @@ def test_a_worker_that_is_killed_is_named_and_the_other_stops(
 def test_the_other_may_go_on_when_the_network_is_gone(
     target: tuple[str, int], log: Path, tmp_path: Path
 ) -> None:
-    def cut(crew: Crew, processes: Processes, relays: list[Relay]) -> None:
-        wait_until_sending(crew)
+    def cut(remote: RemoteWorkers, processes: Processes, relays: list[Relay]) -> None:
+        wait_until_sending(remote)
         relays[1].cut()
 
     how = asked(target, speed=8.0)
@@ -126,8 +126,8 @@ def test_the_other_may_go_on_when_the_network_is_gone(
 
 
 def test_ctrl_c_ends_all_workers_in_order(target: tuple[str, int], log: Path, tmp_path: Path) -> None:
-    def interrupt(crew: Crew, processes: Processes, relays: list[Relay]) -> None:
-        wait_until_sending(crew)
+    def interrupt(remote: RemoteWorkers, processes: Processes, relays: list[Relay]) -> None:
+        wait_until_sending(remote)
         os.kill(os.getpid(), signal.SIGINT)
 
     report = run(asked(target), log, tmp_path / "run", while_sending=interrupt)

@@ -13,7 +13,6 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.machines.channel import Invitation, Listener
-from kdissect.replay.machines.crew import Crew, NoCrewError
 from kdissect.replay.machines.machines_run import MachinesRun
 from kdissect.replay.machines.part_worker import (
     DriverUnreachable,
@@ -23,6 +22,7 @@ from kdissect.replay.machines.part_worker import (
     with_own_files,
     without_requests,
 )
+from kdissect.replay.machines.remote_workers import RemoteWorkers, WorkerUnfit
 from kdissect.replay.machines.run_messages import Orders, log_digest
 from kdissect.replay.net.transport import TcpTransport
 from kdissect.replay.plan import make_plan
@@ -81,13 +81,13 @@ def test_a_worker_whose_target_is_another_cluster_ends_the_run(tmp_path: Path) -
             replay.learn()
             plan = make_plan(replay)
             replay.target.cluster_id = "another"
-            crew = Crew("127.0.0.1", "", 1, asked.breaker)
-            with closing(crew), workers([crew.invitation]):
-                crew.gather()
+            remote = RemoteWorkers("127.0.0.1", "", 1, asked.breaker)
+            with closing(remote), workers([remote.invitation]):
+                remote.gather()
                 with pytest.raises(
-                    NoCrewError, match=r"worker 0 on .*: --target leads to another cluster there"
+                    WorkerUnfit, match=r"worker 0 on .*: --target leads to another cluster there"
                 ):
-                    MachinesRun(replay, log, crew, lambda _line: None).play(tmp_path / "run", plan)
+                    MachinesRun(replay, log, remote, lambda _line: None).play(tmp_path / "run", plan)
     assert not (tmp_path / "run").exists()
 
 

@@ -48,16 +48,16 @@ class WhenLost(StrEnum):
     CONTINUE = "continue"
 
 
-class CrewFailed(Exception):
+class WorkersFailed(Exception):
     """Workers could not start, or one failed; the message names it. A defect, or one of the cluster."""
 
 
-class NoCrewError(UserError):
+class WorkerUnfit(UserError):
     """A worker cannot do its part; the message names it and why."""
 
 
 @dataclass(slots=True)
-class CrewMember:
+class RemoteWorker:
     """One worker, from when it has joined."""
 
     number: int
@@ -74,7 +74,7 @@ class CrewMember:
         return worker_name(self.number, self.host)
 
 
-class Crew:
+class RemoteWorkers:
     """All workers of a run, to be closed."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Crew:
         lost_s: float = LOST_S,
     ) -> None:
         """Listen for so many workers at an address, which they reach as `host`."""
-        self.count, self.workers = count, dict[int, CrewMember]()
+        self.count, self.workers = count, dict[int, RemoteWorker]()
         self.sending, self.stopped = False, ""
         self._breaker, self._when_lost, self._lost_s = breaker, when_lost, lost_s
         self._events: SimpleQueue[tuple[int, ChannelMessage | Exception]] = SimpleQueue()
@@ -97,7 +97,7 @@ class Crew:
         self._strangers = threading.Semaphore(STRANGERS)
         self._listener = Listener(host, address)
         for target in (self._accept, self._keep_alive):
-            threading.Thread(target=target, name="crew", daemon=True).start()
+            threading.Thread(target=target, name="remote-workers", daemon=True).start()
 
     @property
     def invitation(self) -> Invitation:
@@ -105,7 +105,7 @@ class Crew:
         return self._listener.invitation
 
     def close(self) -> None:
-        """Send the workers home."""
+        """End the workers."""
         self._closed.set()
         self._listener.close()
         for worker in self.workers.values():
@@ -124,10 +124,10 @@ class Crew:
         while len(self.workers) < self.count:
             self._next_event()
             if time.monotonic() > until_s:
-                raise CrewFailed(f"{len(self.workers)} of {self.count} workers joined within {JOIN_S:g} s")
+                raise WorkersFailed(f"{len(self.workers)} of {self.count} workers joined within {JOIN_S:g} s")
         self._listener.close()
 
-    def tell(self, kind: str, bodies: Callable[[CrewMember], bytes] | None = None, **values: Any) -> None:
+    def tell(self, kind: str, bodies: Callable[[RemoteWorker], bytes] | None = None, **values: Any) -> None:
         """Send a message to all workers that are there; each has its own body."""
         for worker in self._present():
             self._tell(worker, kind, bodies(worker) if bodies else b"", **values)
@@ -161,14 +161,14 @@ class Crew:
             self.stopped = reason
         self.tell(STOP, reason=self.stopped)
 
-    def lost(self) -> list[CrewMember]:
+    def lost(self) -> list[RemoteWorker]:
         """Return the workers that are lost."""
         return [worker for worker in self.workers.values() if worker.lost]
 
-    def _present(self) -> Sequence[CrewMember]:
+    def _present(self) -> Sequence[RemoteWorker]:
         return [worker for worker in list(self.workers.values()) if not worker.lost]
 
-    def _tell(self, worker: CrewMember, kind: str, body: bytes = b"", **values: Any) -> None:
+    def _tell(self, worker: RemoteWorker, kind: str, body: bytes = b"", **values: Any) -> None:
         try:
             worker.channel.send(kind, body, **values)
         except ChannelClosed as error:
@@ -199,7 +199,7 @@ class Crew:
             return number, event
         return None
 
-    def _note(self, worker: CrewMember, event: ChannelMessage) -> None:
+    def _note(self, worker: RemoteWorker, event: ChannelMessage) -> None:
         try:
             worker.ledger.add(event.body)
             worker.recent = RecentEnds(*map(int, event.values["recent"]))
@@ -214,19 +214,19 @@ class Crew:
         if reason:
             self.stop(reason)
 
-    def _fail(self, worker: CrewMember, event: ChannelMessage) -> None:
+    def _fail(self, worker: RemoteWorker, event: ChannelMessage) -> None:
         reason = f"{worker.name}: {event.values['reason']}"
         if not self.sending:
-            raise NoCrewError(reason) if event.values["by_user"] else CrewFailed(reason)
+            raise WorkerUnfit(reason) if event.values["by_user"] else WorkersFailed(reason)
         self._lose(worker, f"{worker.name} failed: {event.values['reason']}")
 
-    def _lose(self, worker: CrewMember, reason: str) -> None:
+    def _lose(self, worker: RemoteWorker, reason: str) -> None:
         if worker.lost or self._closed.is_set():
             return
         worker.lost = reason
         worker.channel.close()
         if not self.sending:
-            raise CrewFailed(reason)
+            raise WorkersFailed(reason)
         if self._when_lost is WhenLost.STOP:
             self.stop(reason)
 
@@ -256,7 +256,7 @@ class Crew:
             except ChannelClosed as error:
                 self._events.put((worker.number, error))
 
-    def _let_in(self, connection: socket.socket) -> CrewMember | None:  # noqa: TID251 - as above
+    def _let_in(self, connection: socket.socket) -> RemoteWorker | None:  # noqa: TID251 - as above
         """Return who has come; None for one whose number is taken. Raise ChannelClosed for a stranger."""
         channel = self._listener.admit(connection)
         hello = channel.receive(self._lost_s)
@@ -264,7 +264,7 @@ class Crew:
             channel.close()
             return None
         values = hello.values
-        worker = CrewMember(int(values["number"]), channel, str(values["host"]), int(values["process"]))
+        worker = RemoteWorker(int(values["number"]), channel, str(values["host"]), int(values["process"]))
         with self._seats:
             if not 0 <= worker.number < self.count or worker.number in self.workers:
                 channel.close()  # such as a task that Spark has started again
@@ -272,7 +272,7 @@ class Crew:
             self.workers[worker.number] = worker
         return worker
 
-    def _listen(self, worker: CrewMember) -> None:
+    def _listen(self, worker: RemoteWorker) -> None:
         heard_s = time.monotonic()
         while not self._closed.is_set():
             message = worker.channel.receive(ALIVE_S)
@@ -292,6 +292,6 @@ class Crew:
             self.tell(ALIVE)
 
 
-def _with_worker(reason: str, worker: CrewMember) -> str:
+def _with_worker(reason: str, worker: RemoteWorker) -> str:
     """Return why a worker has stopped, with its name."""
     return f"{reason} ({worker.name})"
