@@ -6,11 +6,9 @@ No capture is read, and Spark does not start.
 import argparse
 from typing import TYPE_CHECKING
 
-from kdissect.cli.analyze import fail_conditions, judge, print_report
 from kdissect.cli.filter_options import duration_argument
 from kdissect.cli.options import add_color, add_ranking
 from kdissect.cli.outputs import output_file
-from kdissect.cli.report_build import ReportInput
 from kdissect.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,9 +41,12 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from kdissect.cli.analyze import fail_conditions, judge, print_report
+
     conditions = fail_conditions(arguments.fail_on)
     page, as_json = (output_file(path) if path else None for path in (arguments.html, arguments.json))
 
+    from kdissect.cli.report_build import ReportInput
     from kdissect.report.model.summary import ProfileBy
     from kdissect.report.render.json import to_json
     from kdissect.spark.watch.figure_reader import read_figures
