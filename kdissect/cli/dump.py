@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kdissect.dump.line_workers import PackedBatch
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe_records import PayloadOptions
+    from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.anonymize import Pseudonyms
 
 WRITE_BYTES = 1 << 16
@@ -153,8 +154,8 @@ def _write_by_workers(
     """Write all exchanges that match, of more than a few by several processes. Return how many match."""
     from kdissect.dump.line_workers import OrderedWorkers, PackedBatch, packed_batches
 
-    texts_of = _texts_of(arguments, opened, pseudonyms)
     selection, matches, read = exchange_filter(arguments, opened.start_ns), 0, 0
+    texts_of = _texts_of(arguments, opened, pseudonyms, selection)
     packed = opened.reader.packed_exchanges(selection.header_mask, selection.until_ns)
 
     def write(results: Iterable[tuple[int, bytes]]) -> None:
@@ -182,7 +183,10 @@ def _write_by_workers(
 
 
 def _texts_of(
-    arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
+    arguments: argparse.Namespace,
+    opened: "DumpInput",
+    pseudonyms: "Pseudonyms | None",
+    selection: "ExchangeFilter",
 ) -> "Callable[[PackedBatch], tuple[int, bytes]]":
     """Return the function that returns how many exchanges of a batch match, and their text."""
     from kdissect.dump.context_window import ShownExchange
@@ -193,7 +197,7 @@ def _texts_of(
 
     facts = BatchFacts(opened.reader.file_name)
     lines_of = _lines_of(arguments, opened, facts, pseudonyms, PayloadOptions())
-    selection, names = exchange_filter(arguments, opened.start_ns), opened.facts.names
+    names = opened.facts.names
 
     def texts(batch: "PackedBatch") -> tuple[int, bytes]:
         facts.connections = batch.connections

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdissect.capture.formats.decompress import DECOMPRESSORS
+from kdissect.capture.formats.decompress import is_compressed
 from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.cli.interrupt import Interrupt, InterruptibleStream
 from kdissect.text import escape_control
@@ -65,7 +65,7 @@ def _is_plain_pipe() -> bool:
     if not isinstance(sys.stdin.buffer, BufferedReader):
         return False
     first = sys.stdin.buffer.peek(1)
-    return not any(first.startswith(magic) for magic in DECOMPRESSORS)
+    return not is_compressed(first)
 
 
 class _StandardInput:

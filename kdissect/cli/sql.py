@@ -5,7 +5,6 @@
 
 import argparse
 import csv
-import errno
 import json
 import re
 import sys
@@ -15,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kdissect.capture.formats.decompress import DECOMPRESSORS
+from kdissect.capture.formats.decompress import LONGEST_MAGIC, is_compressed
 from kdissect.cli.context import (
     AnalysisRun,
     AnyEngine,
@@ -68,22 +67,20 @@ def is_ahead(engine: AnyEngine, arguments: argparse.Namespace) -> bool:
 
     Large and compressed captures, and standard input, wait until the query is checked.
     """
-    try:
-        return engine.may_be_helped and sum(map(_plain_size, arguments.paths)) <= AHEAD_BYTES
-    except OSError:
+    files = [Path(path) for path in arguments.paths]
+    if not engine.may_be_helped or not all(file.is_file() for file in files):
         return False
+    try:
+        return (
+            not any(map(_is_compressed, files)) and sum(file.stat().st_size for file in files) <= AHEAD_BYTES
+        )
+    except OSError:
+        return False  # it is reported later
 
 
-def _plain_size(path: str) -> int:
-    """Return the size of a plain capture file. Raise OSError for anything else."""
-    file = Path(path)
-    if not file.is_file():
-        raise OSError(errno.EINVAL, "not a file", path)
+def _is_compressed(file: Path) -> bool:
     with file.open("rb") as opened:
-        first = opened.read(max(map(len, DECOMPRESSORS)))
-    if first.startswith(tuple(DECOMPRESSORS)):
-        raise OSError(errno.EINVAL, "not a plain capture", path)
-    return file.stat().st_size
+        return is_compressed(opened.read(LONGEST_MAGIC))
 
 
 def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:

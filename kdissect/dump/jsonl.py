@@ -32,8 +32,8 @@ PACKET_MASK = (1 << PACKET_BITS) - 1
 Fields = dict[str, Any]
 
 
-class HeadingFacts(Protocol):
-    """What a heading tells about connections and files: an `ExchangeReader` knows it."""
+class ConnectionReader(Protocol):
+    """What a heading tells about connections: an `ExchangeReader` knows it."""
 
     def identity(self, connection: int) -> int:
         """Return the public number of a connection."""
@@ -43,6 +43,10 @@ class HeadingFacts(Protocol):
 
     def mechanism(self, connection: int) -> str | None:
         """Return the SASL mechanism of a connection with raw tokens."""
+
+
+class HeadingFacts(ConnectionReader, Protocol):
+    """What a heading tells about connections and files."""
 
     def file_name(self, split: int, /) -> str:
         """Return the name of the capture file of a split."""

@@ -20,9 +20,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from threading import Thread
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from kdissect.exchanges.exchange import connection_of
+
+if TYPE_CHECKING:
+    from kdissect.dump.jsonl import ConnectionReader
 
 BATCH_EXCHANGES = 1 << 10
 FIRST_EXCHANGES = 1 << 5  # of the first batch: its lines should appear at once
@@ -46,19 +49,6 @@ class ConnectionHeading(NamedTuple):
     mechanism: str | None
 
 
-class ConnectionReader(Protocol):
-    """What knows the connections of exchanges, such as an `ExchangeReader`."""
-
-    def identity(self, connection: int) -> int:
-        """Return the public number of a connection."""
-
-    def addresses(self, connection: int) -> tuple[str, str]:
-        """Return the addresses of client and server."""
-
-    def mechanism(self, connection: int) -> str | None:
-        """Return the SASL mechanism of a connection with raw tokens."""
-
-
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
     """Packed exchanges (see `exchanges.exchange`), with the facts of their connections by row."""
@@ -72,7 +62,7 @@ class PackedBatch:
         return sum(map(len, self.exchanges)) > LARGE_BYTES
 
 
-def packed_batches(exchanges: Iterable[bytes], reader: ConnectionReader) -> Iterator[PackedBatch]:
+def packed_batches(exchanges: Iterable[bytes], reader: "ConnectionReader") -> Iterator[PackedBatch]:
     """Yield exchanges in batches, a small one first."""
     batch, held, most = PackedBatch([], {}), 0, FIRST_EXCHANGES
     for packed in exchanges:

@@ -321,6 +321,8 @@ def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
         window = table.due_ns(time_ns) // RATE_WINDOW_NS
         requests[window] += 1
         size[window] += bytes_sent
+    components = components_of(replay.loaded)
+    shards = shard_requests(replay.loaded, settings, components)
     return {
         "duration_s": table.due_ns(times[-1]) / 1e9,
         "removed_gaps_s": removed / 1e9,
@@ -328,8 +330,8 @@ def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
         "peak_bytes_per_s": max(size.values()),
         "bytes": sum(size.values()),
         "connections": len(np.unique(request_column(sent, "connection"))),
-        "processes": [int(sent_mask(share).sum()) for share in shard_requests(replay.loaded, settings)],
-        "components": _components(components_of(replay.loaded)),
+        "processes": [int(sent_mask(share).sum()) for share in shards],
+        "components": _components(components),
     }
 
 

@@ -72,3 +72,9 @@ DECOMPRESSORS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {
     b"\x1f\x8b\x08": gunzip,
     b"\x28\xb5\x2f\xfd": unzstd,
 }
+LONGEST_MAGIC = max(map(len, DECOMPRESSORS))
+
+
+def is_compressed(first: bytes) -> bool:
+    """Return whether the first bytes of a file are those of a compressed one."""
+    return first.startswith(tuple(DECOMPRESSORS))

@@ -19,6 +19,7 @@ from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.replay.effects import Coroutine, T
+from kdissect.replay.engine.components import components_of
 from kdissect.replay.engine.crash_recovery import CrashJournal, crash_guard, recovered_pass
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, collect_little, warm_up
@@ -159,7 +160,7 @@ class Replay:
         if self.passes:  # another process may have learnt that leaders moved
             self.run_alone(context.leaders.learn_topics(sorted(self.cluster.topics)))
         self.run_alone(context.discovery.learn_bounds())
-        shards = shard_requests(self.loaded, self.settings)
+        shards = shard_requests(self.loaded, self.settings, components_of(self.loaded))
         spools = [self.spool] if len(shards) == 1 else [Spool() for _ in shards]
         self.spool.flush()
         stop_signal = StopSignal()

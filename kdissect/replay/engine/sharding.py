@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kdissect.files import processor_count
-from kdissect.replay.engine.components import components_of, pack
+from kdissect.replay.engine.components import Component, pack
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.load.request_table import Chosen
@@ -21,9 +21,13 @@ from kdissect.replay.settings import ReplaySettings
 LEAST_REQUESTS = 20_000  # for which another process is worth its start
 
 
-def shard_requests(loaded: ReplayInput, settings: ReplaySettings) -> list[Chosen[ReplayItem]]:
-    """Return the requests of each process, in their order; the first one also has what is never sent."""
-    components = components_of(loaded)
+def shard_requests(
+    loaded: ReplayInput, settings: ReplaySettings, components: Sequence[Component]
+) -> list[Chosen[ReplayItem]]:
+    """Return the requests of each process, in their order; the first one also has what is never sent.
+
+    `components` are those of all that is sent (`components_of`).
+    """
     count = min(_wanted(sum(each.requests for each in components), settings), len(components) or 1)
     owners = pack(components, count)
     return deal(loaded.items, owners, count)

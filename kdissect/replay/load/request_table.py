@@ -36,7 +36,8 @@ COLUMNS = (
     ("excluded_by", "<i4"),
 )
 DTYPE = np.dtype(list(COLUMNS))
-ROW = struct.Struct("<qiiiiiqqqi?qiqi?i")
+STRUCT_CODES = {"<i8": "q", "<i4": "i", "?": "?"}
+ROW = struct.Struct("<" + "".join(STRUCT_CODES[kind] for _, kind in COLUMNS))
 
 V = TypeVar("V", bound=Hashable)
 

@@ -179,7 +179,7 @@ class Listener:
         return connection
 
     def admit(self, connection: socket.socket) -> Channel:
-        """Return the channel of a connection. Raise ChannelClosed for one of a stranger."""
+        """Return the channel of a connection. Raise ChannelClosed for one without the token."""
         connection.settimeout(HANDSHAKE_S)
         try:
             channel = Channel(self._context.wrap_socket(connection, server_side=True))

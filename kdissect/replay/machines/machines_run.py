@@ -24,14 +24,7 @@ from kdissect.replay.machines.channel import ChannelMessage
 from kdissect.replay.machines.part_ledger import PartLedger
 from kdissect.replay.machines.remote_workers import RemoteWorker, RemoteWorkers
 from kdissect.replay.machines.run_messages import (
-    LOADED,
-    ORDERS,
-    PASS,
-    PLAYED,
-    READY,
-    START,
-    WRITE,
-    WRITTEN,
+    MessageKind,
     Orders,
     PassOrders,
     PlayedFacts,
@@ -107,8 +100,8 @@ class MachinesRun:
         )
         body = pickle.dumps(orders)
         self._notice(f"{self._remote.count} workers load the log: {_hosts(self._remote)}")
-        self._remote.tell(ORDERS, lambda _worker: body)
-        self._remote.expect(LOADED)
+        self._remote.tell(MessageKind.ORDERS, lambda _worker: body)
+        self._remote.expect(MessageKind.LOADED)
 
     def _play_pass(self, number: int, place: Path, plan: dict[str, Any]) -> None:
         if place.exists():
@@ -119,16 +112,19 @@ class MachinesRun:
             for worker in remote.workers.values():
                 worker.ledger = PartLedger(self._deal.items[worker.number])
             wall_shift_ns = wall_ns() - now_ns()
-            remote.tell(PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
-            ready = {each: ReadyFacts.of(message.values) for each, message in remote.expect(READY).items()}
+            remote.tell(MessageKind.PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
+            ready = {
+                each: ReadyFacts.of(message.values)
+                for each, message in remote.expect(MessageKind.READY).items()
+            }
             start_ns = now_ns() + max(facts.lead_ns for facts in ready.values()) + HEAD_START_NS
             start_wall_ns = start_ns + wall_shift_ns
             remote.sending = True
-            remote.tell(START, start_ns=start_ns, start_wall_ns=start_wall_ns)
-            played = remote.expect(PLAYED)
+            remote.tell(MessageKind.START, start_ns=start_ns, start_wall_ns=start_wall_ns)
+            played = remote.expect(MessageKind.PLAYED)
             stopped = remote.stopped  # Ctrl-C while files are written changes nothing
-            remote.tell(WRITE)
-            written = remote.expect(WRITTEN)
+            remote.tell(MessageKind.WRITE)
+            written = remote.expect(MessageKind.WRITTEN)
             self._write_lost(out, written)
             outcome = self._outcome(played, stopped)
             summary = run_summary(self._replay, PlayedPass(outcome, [], start_ns, start_wall_ns), plan)

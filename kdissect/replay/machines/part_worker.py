@@ -25,17 +25,7 @@ from kdissect.replay.machines.channel import ChannelClosed, Invitation, connect,
 from kdissect.replay.machines.clock_offset import ClockOffset
 from kdissect.replay.machines.progress_feed import ProgressFeed
 from kdissect.replay.machines.run_messages import (
-    END,
-    FAILED,
-    JOINED,
-    LOADED,
-    ORDERS,
-    PASS,
-    PLAYED,
-    READY,
-    START,
-    WRITE,
-    WRITTEN,
+    MessageKind,
     Orders,
     PassOrders,
     PlayedFacts,
@@ -68,20 +58,20 @@ def send_part(number: int, invitation: Invitation) -> None:
         ) from None
     link = DriverLink(channel)
     try:
-        link.send(JOINED, number=number, host=socket.gethostname(), process=os.getpid())
+        link.send(MessageKind.JOINED, number=number, host=socket.gethostname(), process=os.getpid())
         _work(number, link)
     except DriverGone:
         pass  # nothing is sent any more, and nobody waits for it
     except UserError as error:
-        link.send(FAILED, reason=str(error), by_user=True)
+        link.send(MessageKind.FAILED, reason=str(error), by_user=True)
     except Exception as error:  # noqa: BLE001 - the driver reports it
-        link.send(FAILED, reason=f"{type(error).__name__}: {error}", by_user=False)
+        link.send(MessageKind.FAILED, reason=f"{type(error).__name__}: {error}", by_user=False)
     finally:
         link.close()
 
 
 def _work(number: int, link: DriverLink) -> None:
-    orders: Orders = pickle.loads(link.wait(ORDERS).body)  # noqa: S301 - from the driver
+    orders: Orders = pickle.loads(link.wait(MessageKind.ORDERS).body)  # noqa: S301 - from the driver
     check_log(orders)
     with ExitStack() as stack:
         settings = with_own_files(orders, stack)
@@ -93,8 +83,8 @@ def _work(number: int, link: DriverLink) -> None:
                 f"not {orders.cluster_id}"
             )
         warm_up()
-        link.send(LOADED)
-        while (message := link.wait(PASS, END)).kind == PASS:
+        link.send(MessageKind.LOADED)
+        while (message := link.wait(MessageKind.PASS, MessageKind.END)).kind == MessageKind.PASS:
             part: PassOrders = pickle.loads(message.body)  # noqa: S301 - as above
             _Pass(number, link, replay, part, settings).play()
 
@@ -115,7 +105,7 @@ def check_log(orders: Orders) -> None:
         )
 
 
-def check_output(out: str) -> None:
+def check_writable(out: str) -> None:
     """Raise UserError unless the directory of the run can be written here."""
     try:
         with tempfile.TemporaryFile(dir=out):
@@ -152,14 +142,14 @@ class _Pass:
     def play(self) -> None:
         """Send, tell what came of it, and write it down."""
         link, feed = self._link, ProgressFeed(self._link)
-        check_output(self._orders.out)
+        check_writable(self._orders.out)
         worker = self._worker(feed, link.clock_offset())
         clock = link.clock_offset()  # again, since preparing takes time
         now = now_ns()
         wall_offset = wall_ns() - (clock.on_driver(now) + self._orders.wall_shift_ns)
         ready = ReadyFacts(worker.lead_ns, clock.offset_ns, clock.error_ns, wall_offset)
-        link.send(READY, **ready.values())
-        start = link.wait(START).values
+        link.send(MessageKind.READY, **ready.values())
+        start = link.wait(MessageKind.START).values
         start_ns = clock.on_worker(start["start_ns"])
         try:
             outcome = worker.play(start_ns)
@@ -168,11 +158,11 @@ class _Pass:
         feed.end(outcome.results)
         later = link.clock_offset()
         facts = PlayedFacts(_first_late_ns(outcome), later.offset_ns, later.error_ns)
-        link.send(PLAYED, pickle.dumps(without_requests(outcome)), **facts.values())
-        link.wait(WRITE)
+        link.send(MessageKind.PLAYED, pickle.dumps(without_requests(outcome)), **facts.values())
+        link.wait(MessageKind.WRITE)
         played = PlayedPass(outcome, [self._replay.spool], start_ns, start["start_wall_ns"])
         write_run(self._folder, run_summary(self._replay, played, {}), pair_lines(self._replay, played))
-        link.send(WRITTEN)
+        link.send(MessageKind.WRITTEN)
 
     def _worker(self, feed: ProgressFeed, clock: ClockOffset) -> PassWorker:
         replay, orders = self._replay, self._orders

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kdissect.replay.engine.pass_results import COLUMNS, ResultTable
 from kdissect.replay.engine.player import Player
-from kdissect.replay.machines.run_messages import FEED_NS, PROGRESS
+from kdissect.replay.machines.run_messages import FEED_NS, MessageKind
 from kdissect.replay.machines.worker_link import DriverLink
 
 QUICK = 1  # level of compression
@@ -30,11 +30,11 @@ class ProgressFeed:
         """Report what has ended since the last time."""
         self.due_ns = player.pool.now_ns + FEED_NS
         body = self._new(player.results)
-        self._link.send(PROGRESS, body, recent=list(player.recent))
+        self._link.send(MessageKind.PROGRESS, body, recent=list(player.recent))
 
     def end(self, results: ResultTable) -> None:
         """Report what has ended since, of all results."""
-        self._link.send(PROGRESS, self._new(results), recent=[0, 0, 0])
+        self._link.send(MessageKind.PROGRESS, self._new(results), recent=[0, 0, 0])
 
     def _new(self, results: ResultTable) -> bytes:
         part = results.since(self._written)

@@ -21,24 +21,13 @@ from kdissect.errors import UserError
 from kdissect.replay.engine.run_limits import RecentEnds
 from kdissect.replay.machines.channel import Channel, ChannelClosed, ChannelMessage, Invitation, Listener
 from kdissect.replay.machines.part_ledger import PartLedger
-from kdissect.replay.machines.run_messages import (
-    ALIVE,
-    ALIVE_S,
-    CLOCK,
-    END,
-    FAILED,
-    JOINED,
-    LOST_S,
-    PROGRESS,
-    STOP,
-    worker_name,
-)
+from kdissect.replay.machines.run_messages import ALIVE_S, LOST_S, MessageKind, worker_name
 from kdissect.replay.net.transport import now_ns
 from kdissect.replay.settings import Breaker
 
 LOOK_S = 0.2  # how long an event is waited for at a time, so that Ctrl-C is heard
 JOIN_S = 300.0  # for all workers, whose interpreters may have to be unpacked first
-STRANGERS = 32  # connections that may be on their way in
+MOST_UNKNOWN = 32  # connections that have not told the token yet
 
 
 class WhenLost(StrEnum):
@@ -93,8 +82,8 @@ class RemoteWorkers:
         self._events: SimpleQueue[tuple[int, ChannelMessage | Exception]] = SimpleQueue()
         self._held: list[tuple[int, ChannelMessage]] = []  # of kinds that nobody has expected yet
         self._closed = threading.Event()
-        self._seats = threading.Lock()
-        self._strangers = threading.Semaphore(STRANGERS)
+        self._joining = threading.Lock()
+        self._unknown = threading.Semaphore(MOST_UNKNOWN)
         self._listener = Listener(host, address)
         for target in (self._accept, self._keep_alive):
             threading.Thread(target=target, name="remote-workers", daemon=True).start()
@@ -109,7 +98,7 @@ class RemoteWorkers:
         self._closed.set()
         self._listener.close()
         for worker in self.workers.values():
-            self._tell(worker, END)
+            self._tell(worker, MessageKind.END)
             worker.channel.close()
 
     # From the driver
@@ -159,7 +148,7 @@ class RemoteWorkers:
         """Have all workers stop in order. The first reason stays."""
         if not self.stopped:
             self.stopped = reason
-        self.tell(STOP, reason=self.stopped)
+        self.tell(MessageKind.STOP, reason=self.stopped)
 
     def lost(self) -> list[RemoteWorker]:
         """Return the workers that are lost."""
@@ -189,11 +178,11 @@ class RemoteWorkers:
         worker = self.workers[number]
         if isinstance(event, Exception):
             self._lose(worker, f"{worker.name} is gone: {event}")
-        elif event.kind == FAILED:
+        elif event.kind == MessageKind.FAILED:
             self._fail(worker, event)
-        elif event.kind == STOP:
+        elif event.kind == MessageKind.STOP:
             self.stop(_with_worker(event.values["reason"], worker))
-        elif event.kind == PROGRESS:
+        elif event.kind == MessageKind.PROGRESS:
             self._note(worker, event)
         elif not worker.lost:
             return number, event
@@ -238,34 +227,34 @@ class RemoteWorkers:
                 connection = self._listener.accept()
             except OSError:
                 return
-            if self._strangers.acquire(blocking=False):
+            if self._unknown.acquire(blocking=False):
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
             else:
                 connection.close()
 
     def _serve(self, connection: socket.socket) -> None:  # noqa: TID251 - it is only handed on
         try:
-            worker = self._let_in(connection)
+            worker = self._admit(connection)
         except ChannelClosed:
-            return  # a stranger
+            return  # it does not know the token
         finally:
-            self._strangers.release()
+            self._unknown.release()
         if worker is not None:
             try:
                 self._listen(worker)
             except ChannelClosed as error:
                 self._events.put((worker.number, error))
 
-    def _let_in(self, connection: socket.socket) -> RemoteWorker | None:  # noqa: TID251 - as above
-        """Return who has come; None for one whose number is taken. Raise ChannelClosed for a stranger."""
+    def _admit(self, connection: socket.socket) -> RemoteWorker | None:  # noqa: TID251 - as above
+        """Return who has come; None if its number is taken. Raise ChannelClosed for one without the token."""
         channel = self._listener.admit(connection)
-        hello = channel.receive(self._lost_s)
-        if hello is None or hello.kind != JOINED:
+        joined = channel.receive(self._lost_s)
+        if joined is None or joined.kind != MessageKind.JOINED:
             channel.close()
             return None
-        values = hello.values
+        values = joined.values
         worker = RemoteWorker(int(values["number"]), channel, str(values["host"]), int(values["process"]))
-        with self._seats:
+        with self._joining:
             if not 0 <= worker.number < self.count or worker.number in self.workers:
                 channel.close()  # such as a task that Spark has started again
                 return None
@@ -281,15 +270,15 @@ class RemoteWorkers:
                     raise ChannelClosed(f"it was silent for {self._lost_s:g} s")
                 continue
             heard_s = time.monotonic()
-            if message.kind == CLOCK:
+            if message.kind == MessageKind.CLOCK:
                 t1, t2 = message.values["t1"], message.received_ns
-                worker.channel.send(CLOCK, t1=t1, t2=t2, t3=now_ns())
-            elif message.kind != ALIVE:
+                worker.channel.send(MessageKind.CLOCK, t1=t1, t2=t2, t3=now_ns())
+            elif message.kind != MessageKind.ALIVE:
                 self._events.put((worker.number, message))
 
     def _keep_alive(self) -> None:
         while not self._closed.wait(ALIVE_S):
-            self.tell(ALIVE)
+            self.tell(MessageKind.ALIVE)
 
 
 def _with_worker(reason: str, worker: RemoteWorker) -> str:

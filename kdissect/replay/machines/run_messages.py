@@ -22,6 +22,7 @@ a pickled object.
 
 import hashlib
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,9 +30,26 @@ from kdissect.replay.load.log_files import FACTS
 from kdissect.replay.machines.clock_offset import ClockOffset
 from kdissect.replay.settings import ReplaySettings
 
-JOINED, ORDERS, LOADED, PASS, CLOCK, READY = "joined", "orders", "loaded", "pass", "clock", "ready"
-START, PROGRESS, PLAYED, WRITE, WRITTEN = "start", "progress", "played", "write", "written"
-STOP, FAILED, ALIVE, END = "stop", "failed", "alive", "end"
+
+class MessageKind(StrEnum):
+    """What a message is about, as the module's text shows."""
+
+    JOINED = "joined"
+    ORDERS = "orders"
+    LOADED = "loaded"
+    PASS = "pass"  # noqa: S105 - a pass of a run, no password
+    CLOCK = "clock"
+    READY = "ready"
+    START = "start"
+    PROGRESS = "progress"
+    PLAYED = "played"
+    WRITE = "write"
+    WRITTEN = "written"
+    STOP = "stop"
+    FAILED = "failed"
+    ALIVE = "alive"
+    END = "end"
+
 
 ALIVE_S = 1.0  # between two signs of life
 LOST_S = 15.0  # of silence, after which the other end is gone

@@ -12,7 +12,7 @@ from typing import Any
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.machines.channel import Channel, ChannelClosed, ChannelMessage
 from kdissect.replay.machines.clock_offset import ROUNDS, ClockOffset, ClockSample, best_offset
-from kdissect.replay.machines.run_messages import ALIVE, ALIVE_S, CLOCK, LOST_S, STOP
+from kdissect.replay.machines.run_messages import ALIVE_S, LOST_S, MessageKind
 from kdissect.replay.net.transport import now_ns
 
 CLOSING_S = 30.0  # for what is left to be told
@@ -33,7 +33,7 @@ class RemoteStopSignal(StopSignal):
         """Have all workers stop."""
         if not self.reason:
             super().give(reason)
-            self._link.send(STOP, reason=reason)
+            self._link.send(MessageKind.STOP, reason=reason)
 
     def hear(self, reason: str) -> None:
         """Have this worker stop, since the driver says so or is gone."""
@@ -70,10 +70,10 @@ class DriverLink:
         samples = []
         for _ in range(ROUNDS):
             try:
-                self._channel.send(CLOCK, t1=now_ns())
+                self._channel.send(MessageKind.CLOCK, t1=now_ns())
             except ChannelClosed as error:
                 raise DriverGone(str(error)) from None
-            message = self.wait(CLOCK)
+            message = self.wait(MessageKind.CLOCK)
             samples.append(ClockSample(**message.values, t4=message.received_ns))
         return best_offset(samples)
 
@@ -88,7 +88,7 @@ class DriverLink:
             try:
                 message = self._outgoing.get(timeout=ALIVE_S)
             except Empty:
-                message = (ALIVE, b"", {})
+                message = (MessageKind.ALIVE, b"", {})
             if message is None:
                 return
             kind, body, values = message
@@ -113,9 +113,9 @@ class DriverLink:
             self._lose(str(error))
 
     def _take(self, message: ChannelMessage) -> None:
-        if message.kind == STOP:
+        if message.kind == MessageKind.STOP:
             self.stop_signal.hear(message.values["reason"])
-        elif message.kind != ALIVE:
+        elif message.kind != MessageKind.ALIVE:
             self._incoming.put(message)
 
     def _lose(self, reason: str) -> None:

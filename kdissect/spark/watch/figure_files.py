@@ -22,13 +22,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kdissect.errors import UserError
+from kdissect.files import UnfinishedOutput
 from kdissect.report.build.regrid import StepGrids, regrid
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import AppliedFilter, CaptureFacts
 from kdissect.report.partials import ALL_TABLES, PARTIAL, Partial, from_arrow, merge, to_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark.capture_facts import merge_facts
-from kdissect.spark.watch.hour_writer import sync_file
+from kdissect.spark.watch.hour_writer import sync_file, write_synced
 
 FOLDER = "_figures"
 FORMAT = 1
@@ -64,7 +65,12 @@ class FigureHeader:
     @property
     def name(self) -> str:
         """The name of the file with what these batches have finished."""
-        return f"{self.first_batch:08}-{self.last_batch:08}.arrow"
+        return range_name(self.first_batch, self.last_batch)
+
+
+def range_name(first: int, last: int) -> str:
+    """Return the name of the file with what batches have finished."""
+    return f"{first:08}-{last:08}.arrow"
 
 
 def open_name(batch: int) -> str:
@@ -77,9 +83,7 @@ def write_batch(folder: Path, header: FigureHeader, finished: Partial, unfinishe
     (folder / FOLDER).mkdir(exist_ok=True)
     names = [header.name, open_name(header.last_batch)]
     for name, partial in zip(names, (finished, unfinished), strict=True):
-        path = folder / FOLDER / name
-        path.write_bytes(to_bytes(header, partial))
-        sync_file(path)
+        write_synced(folder / FOLDER / name, to_bytes(header, partial))
     return [f"{FOLDER}/{name}" for name in names]
 
 
@@ -180,7 +184,7 @@ def compact(folder: Path, now_ns: int) -> None:
     A run that is killed meanwhile leaves files that do not count, or are removed the next time.
     """
     names = {path.name for path in folder.glob("*.arrow")}
-    counted = {f"{first:08}-{last:08}.arrow" for first, last in batches_of(names)}
+    counted = {range_name(*batches) for batches in batches_of(names)}
     for name in names - counted:
         if NAME.fullmatch(name):
             (folder / name).unlink(missing_ok=True)
@@ -217,10 +221,11 @@ def _join(folder: Path, members: Sequence[FigureHeader], *, coarse: bool) -> Non
         regrid(read_partial((folder / one.name).read_bytes(), one.name), one.grids, grids) for one in members
     ]
     header = replace(joined(members), grids=grids)
-    part = folder / f".{header.name}"
-    part.write_bytes(to_bytes(header, merge(partials)))
-    sync_file(part)
-    part.replace(folder / header.name)
+    with UnfinishedOutput(folder / header.name) as part:
+        with part.binary_file() as file:
+            file.write(to_bytes(header, merge(partials)))
+        sync_file(part.path)
+        part.move()
     for one in members:
         (folder / one.name).unlink(missing_ok=True)
 

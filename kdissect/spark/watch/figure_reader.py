@@ -23,6 +23,7 @@ from kdissect.spark.watch.figure_files import (
     batches_of,
     joined,
     open_name,
+    range_name,
     read_header,
     read_partial,
     window_grids,
@@ -89,7 +90,7 @@ def read_figures(place: str, last_ns: int | None = None) -> WatchFigures:
 def _figures(folder: _Folder, names: list[str], last_ns: int | None) -> WatchFigures:
     newest = max((int(found[1]) for name in names if (found := OPEN_NAME.fullmatch(name))), default=-1)
     ranges = [one for one in batches_of(names) if one[1] <= newest]
-    data = {name: folder.read(name) for name in (f"{first:08}-{last:08}.arrow" for first, last in ranges)}
+    data = {name: folder.read(name) for name in (range_name(*one) for one in ranges)}
     headers = [read_header(content, name) for name, content in data.items()]
     if not headers:
         raise FileNotFoundError

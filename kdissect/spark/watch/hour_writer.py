@@ -147,3 +147,9 @@ def sync_file(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write bytes to a file, and the file to its disk. Raise OSError."""
+    path.write_bytes(data)
+    sync_file(path)

@@ -21,7 +21,7 @@ from kdissect.report.incidents.incident_log import IncidentChange, IncidentLog
 from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark.arrow_ipc import from_blob, to_blob
-from kdissect.spark.watch.hour_writer import sync_file
+from kdissect.spark.watch.hour_writer import write_synced
 
 
 class BatchSpan(NamedTuple):
@@ -84,9 +84,7 @@ class RecentIncidents:
 
     def _keep(self, span: BatchSpan, partial: Partial) -> None:
         self._folder.mkdir(exist_ok=True, mode=0o700)
-        path = self._folder / _name(span.batch)
-        path.write_bytes(to_blob(to_arrow(partial)))
-        sync_file(path)
+        write_synced(self._folder / _name(span.batch), to_blob(to_arrow(partial)))
         self._spans.append(span)
         self._partials[span.batch] = partial
 

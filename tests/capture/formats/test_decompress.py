@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from kdissect.capture.formats.decompress import (
     DECOMPRESSORS,
+    LONGEST_MAGIC,
     PIECE_BYTES,
     BrokenStreamError,
     gunzip,
+    is_compressed,
     unzstd,
 )
 
@@ -144,3 +146,8 @@ def test_the_first_bytes_choose_the_decompressor() -> None:
     for decompress, compress in FORMATS.values():
         (magic,) = [magic for magic, chosen in DECOMPRESSORS.items() if chosen is decompress]
         assert compress(DATA).startswith(magic)
+
+
+def test_the_first_bytes_tell_what_is_compressed() -> None:
+    assert all(is_compressed(compress(DATA)[:LONGEST_MAGIC]) for _, compress in FORMATS.values())
+    assert not any(map(is_compressed, (b"", b"\xd4\xc3\xb2\xa1", b"\x0a\x0d\x0d\x0a", b"\x1f\x8b")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kdissect.replay.engine.components import components_of
 from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import Caps, Groups
@@ -13,7 +14,8 @@ FIND, NOT_THERE = 10, {"error_code": 15, "node_id": -1, "host": "", "port": -1}
 
 def dealt(script: Script, processes: int, **how: object) -> list[set[int]]:
     asked = settings(processes=processes, **how)
-    shares = shard_requests(load(script.capture(), script.shelf, asked), asked)
+    loaded = load(script.capture(), script.shelf, asked)
+    shares = shard_requests(loaded, asked, components_of(loaded))
     return [{item.request.connection for item in share} for share in shares]
 
 

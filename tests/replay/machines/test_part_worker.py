@@ -17,7 +17,7 @@ from kdissect.replay.machines.machines_run import MachinesRun
 from kdissect.replay.machines.part_worker import (
     DriverUnreachable,
     check_log,
-    check_output,
+    check_writable,
     send_part,
     with_own_files,
     without_requests,
@@ -64,9 +64,9 @@ def test_a_worker_without_the_log_says_so(tmp_path: Path) -> None:
 
 
 def test_a_worker_needs_the_directory_of_the_run(tmp_path: Path) -> None:
-    check_output(str(tmp_path))
+    check_writable(str(tmp_path))
     with pytest.raises(UserError, match="the directory of --out cannot be written there"):
-        check_output(str(tmp_path / "nowhere"))
+        check_writable(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.slow

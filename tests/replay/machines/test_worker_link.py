@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kdissect.replay.machines.channel import Channel, ChannelMessage, Listener
-from kdissect.replay.machines.run_messages import ALIVE, CLOCK, LOADED, ORDERS, START, STOP
+from kdissect.replay.machines.run_messages import MessageKind
 from kdissect.replay.machines.worker_link import DriverGone, DriverLink
 from kdissect.replay.net.transport import now_ns
 from tests.replay.machines.test_channel import pair
@@ -42,24 +42,24 @@ def wait_for_stop(link: DriverLink) -> str:
 
 def test_both_hear_a_stop(ends: tuple[Channel, DriverLink]) -> None:
     driver, link = ends
-    driver.send(STOP, reason="interrupted")
+    driver.send(MessageKind.STOP, reason="interrupted")
     assert wait_for_stop(link) == "interrupted"
     link.stop_signal.give("another")  # the first reason stays, and nothing is sent back
-    link.send(LOADED)
-    assert [message.kind for message in iter(lambda: driver.receive(0.5), None)][:1] == [LOADED]
+    link.send(MessageKind.LOADED)
+    assert [message.kind for message in iter(lambda: driver.receive(0.5), None)][:1] == [MessageKind.LOADED]
 
 
 def test_the_driver_hears_why_a_worker_stops(ends: tuple[Channel, DriverLink]) -> None:
     driver, link = ends
     link.stop_signal.give("10 connections in a row were refused")
-    assert next_of(driver, STOP).values == {"reason": "10 connections in a row were refused"}
+    assert next_of(driver, MessageKind.STOP).values == {"reason": "10 connections in a row were refused"}
 
 
 def test_messages_wait_until_they_are_wanted(ends: tuple[Channel, DriverLink]) -> None:
     driver, link = ends
-    driver.send(ALIVE)
-    driver.send(ORDERS, b"body")
-    assert link.wait(ORDERS).body == b"body"
+    driver.send(MessageKind.ALIVE)
+    driver.send(MessageKind.ORDERS, b"body")
+    assert link.wait(MessageKind.ORDERS).body == b"body"
 
 
 def test_a_clock_is_measured(ends: tuple[Channel, DriverLink]) -> None:
@@ -68,9 +68,14 @@ def test_a_clock_is_measured(ends: tuple[Channel, DriverLink]) -> None:
 
     def answer() -> None:
         for _ in range(20):
-            message = next_of(driver, CLOCK)
+            message = next_of(driver, MessageKind.CLOCK)
             ahead = 10**9  # the driver's clock is a second ahead
-            driver.send(CLOCK, t1=message.values["t1"], t2=message.received_ns + ahead, t3=now_ns() + ahead)
+            driver.send(
+                MessageKind.CLOCK,
+                t1=message.values["t1"],
+                t2=message.received_ns + ahead,
+                t3=now_ns() + ahead,
+            )
 
     thread = Thread(target=answer)
     thread.start()
@@ -84,4 +89,4 @@ def test_a_driver_that_is_gone_or_silent_stops_a_worker(ends: tuple[Channel, Dri
     _, link = ends
     assert "silent for 1.5 s" in wait_for_stop(link)
     with pytest.raises(DriverGone, match=r"silent for 1\.5 s"):
-        link.wait(START)
+        link.wait(MessageKind.START)

@@ -100,12 +100,19 @@ def static_join(line, at_ms, member_id, generation):
     join(line, at_ms, member_id, generation, group_instance_id="pod-0")
 
 
-def duplicate_instance_id(story):
+def displaced_member(story):
+    """A second member takes the instance id of the first, whose connection is returned."""
     first = member(story, "10.1.0.2", "first")
     static_join(first, 50, "first-1", 1)
     heartbeats(first, 500, 10_000, "first-1", 1)
     second = member(story, "10.1.0.4", "second", 10_000)
     static_join(second, 10_100, "second-1", 2)
+    heartbeats(second, 11_000, 29_000, "second-1", 2)
+    return first
+
+
+def duplicate_instance_id(story):
+    first = displaced_member(story)
     request = {
         "group_id": "readers",
         "generation_id": 1,
@@ -113,16 +120,11 @@ def duplicate_instance_id(story):
         "group_instance_id": "pod-0",
     }
     first.call(10_500, 1, ApiKey.HEARTBEAT, 3, request, {"error_code": ErrorCode.FENCED_INSTANCE_ID})
-    heartbeats(second, 11_000, 29_000, "second-1", 2)
 
 
 def commits_of_a_displaced_member(story):
     """The first owner ends when its commit is refused; no heartbeat tells."""
-    first = member(story, "10.1.0.2", "first")
-    static_join(first, 50, "first-1", 1)
-    heartbeats(first, 500, 10_000, "first-1", 1)
-    second = member(story, "10.1.0.4", "second", 10_000)
-    static_join(second, 10_100, "second-1", 2)
+    first = displaced_member(story)
     request = {
         "group_id": "readers",
         "generation_id_or_member_epoch": 1,
@@ -136,7 +138,6 @@ def commits_of_a_displaced_member(story):
     answer = {"topics": [{"name": "orders", "partitions": [refused]}]}
     first.call(10_500, 1, ApiKey.OFFSET_COMMIT, 7, request, answer)
     first.close(10_600)
-    heartbeats(second, 11_000, 29_000, "second-1", 2)
 
 
 def test_a_refused_commit_tells_of_two_members_with_one_instance_id(tmp_path):
