@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject
 
@@ -49,17 +50,19 @@ NAMES_OF = {
 class Link(NamedTuple):
     """Signals that a cause explains: their kinds, their relation, and when they begin.
 
-    They begin at most `before_ns` before the incident, and at most `after_ns` after its end.
+    They begin at most `before_ns` before the incident, and at most `after_ns` after its end. `codes` restrict
+    signals of errors to these error codes.
     """
 
     kinds: tuple[str, ...]
     relation: Relation
     before_ns: int = SECOND
     after_ns: int = 5 * SECOND
+    codes: frozenset[ErrorCode] = frozenset()
 
 
 class Diagnosis(NamedTuple):
-    """A case that was accepted. `core` are the signals of the cause itself, the anchor among them."""
+    """A case that was accepted. `core` are the signals of the cause itself, the anchor first."""
 
     subject: Subject
     begin_ns: int
@@ -104,7 +107,7 @@ class Case:
 
 def explains(diagnosis: Diagnosis, link: Link, signal: Signal, capture_end_ns: int) -> bool:
     """Return whether a signal stands in a link to a diagnosis."""
-    if signal.kind not in link.kinds:
+    if signal.kind not in link.kinds or (link.codes and signal.measures.get("code") not in link.codes):
         return False
     end = capture_end_ns if diagnosis.end_ns is None else diagnosis.end_ns + link.after_ns
     if not diagnosis.begin_ns - link.before_ns <= signal.begin_ns <= end:

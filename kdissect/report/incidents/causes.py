@@ -4,6 +4,7 @@ docs/incidents.md is made from it. Rows of modules stand here together, so that 
 one cause explains of another can be seen at a glance.
 """
 
+from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
@@ -55,6 +56,9 @@ FOLLOWS_A_LOST_SERVER = (
         Relation.ANYWHERE,
         before_ns=15 * SECOND,
         after_ns=30 * SECOND,
+    ),
+    Link(
+        ("errors_repeated",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND, LEADER_MOVED | COORDINATOR_ERRORS
     ),
     Link(
         (
@@ -162,7 +166,7 @@ CAUSES = (
         severity=WARNING,
         anchors=("latency_rose",),
         judge=server_causes.broker_overloaded,
-        links=FOLLOWS_A_SLOW_SERVER,
+        links=(*FOLLOWS_A_SLOW_SERVER, Link(("batches_tiny", "rate_rose"), Relation.ANYWHERE, 5 * SECOND)),
         needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more, and its "
         "requests become 1.7 times as many",
         against="another server rises to a higher level at the same moment",
@@ -288,6 +292,7 @@ CAUSES = (
         links=(
             Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
             Link(("leaders_moved",), Relation.TOPIC, 5 * SECOND, 30 * SECOND),
+            Link(("errors_repeated",), Relation.TOPIC, SECOND, 5 * SECOND, LEADER_MOVED),
             Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
         ),
         needs="a server refuses two or more partitions that it led, and two or more clients learn it",

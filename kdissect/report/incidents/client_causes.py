@@ -5,8 +5,8 @@ from collections.abc import Callable
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, OF_GROUPS, OF_REFUSALS, stated
 from kdissect.report.model.findings import Severity
-from kdissect.report.model.incidents import Signal
-from kdissect.report.wording import counted
+from kdissect.report.model.incidents import Signal, Subject, SubjectKind
+from kdissect.report.wording import counted, listed
 from kdissect.text import format_clock
 
 CRITICAL, WARNING, NOTE = Severity
@@ -40,6 +40,7 @@ GOT_WORSE = (
     *OF_REFUSALS,
 )
 WORSE_NS = 60 * SECOND
+NAMED = 3
 
 
 def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
@@ -51,6 +52,30 @@ def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
         return stated(confidence)(case)
 
     return judge
+
+
+def missing_topic(case: Case) -> Diagnosis | None:
+    """A topic is unknown to the brokers; one that was there before is gone for all of its clients."""
+    own = case.anchor
+    if not own.measures["was_there"]:
+        return stated(0.9)(case)
+    near = case.near((own.kind,), Relation.TOPIC, WORSE_NS, WORSE_NS)
+    core = (own, *(one for one in near if one.measures["was_there"]))
+    begin = min(one.begin_ns for one in core)
+    topics = sorted({topic for one in core for topic in one.topics})
+    verb = "is" if len(topics) == 1 else "are"
+    clients = sorted({client for one in core for client in one.clients})
+    return Diagnosis(
+        Subject(kind=SubjectKind.TOPIC, name=topics[0]),
+        begin,
+        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
+        f"Topic {listed(topics, NAMED)} {verb} gone since {format_clock(begin)}, and was there before: "
+        f"{counted(sum(one.measures['count'] for one in core), 'request')} of {listed(clients, NAMED)} "
+        "refused with UNKNOWN_TOPIC_OR_PARTITION",
+        0.9,
+        core,
+        speaks_for=("its records were written or read before",),
+    )
 
 
 def wrong_password(case: Case) -> Diagnosis | None:
@@ -199,11 +224,11 @@ CLIENT_CAUSES = (
         layer=Layer.CLIENT,
         severity=WARNING,
         anchors=("topic_missing",),
-        judge=stated(0.9),
+        judge=missing_topic,
         links=FOLLOWS_A_CLIENT,
         needs="a client asks for a topic that is unknown, four times over 3 s or more",
         against="the topic is used later: it was created meanwhile",
-        means="The topic does not exist under this name, or the client may not see it.",
+        means="The topic does not exist under this name, was deleted, or the client may not see it.",
         next="the name in the client's settings; auto.create.topics.enable",
     ),
     Cause(
@@ -223,7 +248,7 @@ CLIENT_CAUSES = (
         layer=Layer.CLUSTER,
         severity=WARNING,
         anchors=("retries_storm",),
-        judge=stated(0.95),
+        judge=storm(0.95),
         links=FOLLOWS_A_CLIENT,
         needs="a client repeats requests that are refused with a retriable error, 15 times a second or more",
         against="",

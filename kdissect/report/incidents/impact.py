@@ -97,7 +97,11 @@ def word_consequences(
     is left out.
     """
     known = (*own, *signals)
-    signals = [signal for signal in signals if not _is_restated(signal, known)]
+    signals = [
+        signal
+        for signal in signals
+        if not is_said_by(signal, [one for one in known if says_better(one, signal)])
+    ]
     by_kind: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
         by_kind.setdefault(signal.kind, []).append(signal)
@@ -112,8 +116,13 @@ def word_consequences(
     return tuple(sentence_of(kinds[name], rows) for name, rows in ranked)
 
 
-def _is_restated(signal: Signal, known: Sequence[Signal]) -> bool:
-    better = [one for one in known if one.kind in RESTATES.get(signal.kind, ())]
+def says_better(one: Signal, signal: Signal) -> bool:
+    """Return whether a signal is of a kind that says better what signals of another kind say."""
+    return one.kind in RESTATES.get(signal.kind, ())
+
+
+def is_said_by(signal: Signal, better: Sequence[Signal]) -> bool:
+    """Return whether better signals are about all clients and servers of a signal."""
     clients = {name for one in better for name in one.clients}
     servers = {name for one in better for name in one.servers}
     return bool(better) and clients.issuperset(signal.clients) and servers.issuperset(signal.servers)

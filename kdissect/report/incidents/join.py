@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
 from kdissect.report.incidents.causes import CAUSES
-from kdissect.report.incidents.impact import measure_impact, weigh, word_consequences
+from kdissect.report.incidents.impact import (
+    is_said_by,
+    measure_impact,
+    says_better,
+    weigh,
+    word_consequences,
+)
 from kdissect.report.model.findings import Finding, Severity
 from kdissect.report.model.incidents import Impact, Incident, Signal
 from kdissect.report.signals.sources import KINDS
@@ -21,7 +27,10 @@ MAX_EVIDENCE = 20
 
 
 class Candidate(NamedTuple):
-    """A diagnosis of a cause, indexes of its own signals and of those that it explains, impact and rank."""
+    """A diagnosis of a cause, indexes of its own signals and of those that it explains, impact and rank.
+
+    The first of `own` is the anchor.
+    """
 
     cause: Cause
     diagnosis: Diagnosis
@@ -48,16 +57,27 @@ def find_incidents(
         if anchor.kind in cause.anchors
         if (diagnosis := cause.judge(Case(anchor, signals, span_ns))) is not None
     ]
-    accepted = _accepted(candidates)
+    accepted = _accepted(candidates, signals, exchanges)
     accepted.sort(key=_rank)
     accepted = accepted[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
         for at in (*one.own, *one.explained):
             of_signal.setdefault(at, number)
+    _follow_restated(signals, of_signal)
     incidents = tuple(_incident(one, number, signals, of_signal) for number, one in enumerate(accepted))
     joined = tuple(replace(signal, incident=of_signal.get(at)) for at, signal in enumerate(signals))
     return incidents, joined
+
+
+def _follow_restated(signals: Sequence[Signal], of_signal: dict[int, int]) -> None:
+    """Add signals that say again what explained signals say to the incident that explains those."""
+    for at, signal in enumerate(signals):
+        if at in of_signal:
+            continue
+        better = [row for row in of_signal if says_better(signals[row], signal)]
+        if better and is_said_by(signal, [signals[row] for row in better]):
+            of_signal[at] = of_signal[better[0]]
 
 
 def _rank(one: Candidate) -> tuple[bool, float, int]:
@@ -69,14 +89,25 @@ def _rank(one: Candidate) -> tuple[bool, float, int]:
 def _candidate(
     cause: Cause, diagnosis: Diagnosis, signals: Sequence[Signal], span_ns: tuple[int, int], exchanges: int
 ) -> Candidate:
-    core = {id(signal) for signal in diagnosis.core}
-    own = tuple(at for at, signal in enumerate(signals) if id(signal) in core)
+    numbers = {id(signal): at for at, signal in enumerate(signals)}
+    own = tuple(numbers[id(signal)] for signal in diagnosis.core)
     explained = tuple(
         at
         for at, signal in enumerate(signals)
-        if id(signal) not in core
-        and any(explains(diagnosis, link, signal, span_ns[1]) for link in cause.links)
+        if at not in own and any(explains(diagnosis, link, signal, span_ns[1]) for link in cause.links)
     )
+    return _measured(cause, diagnosis, own, explained, signals, exchanges)
+
+
+def _measured(
+    cause: Cause,
+    diagnosis: Diagnosis,
+    own: tuple[int, ...],
+    explained: tuple[int, ...],
+    signals: Sequence[Signal],
+    exchanges: int,
+) -> Candidate:
+    """Return a candidate with the impact and the rank of the signals that it has."""
     joined = [signals[at] for at in (*own, *explained)]
     impact = measure_impact(joined, KINDS, exchanges)
     return Candidate(
@@ -84,8 +115,11 @@ def _candidate(
     )
 
 
-def _accepted(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates whose anchor no other one explains, without signals that an earlier one has."""
+def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], exchanges: int) -> list[Candidate]:
+    """Return the candidates whose anchor no other one explains, without signals that an earlier one has.
+
+    What an incident hurt is measured by the signals that are left to it.
+    """
     ordered = sorted(
         candidates,
         key=lambda one: (
@@ -99,7 +133,8 @@ def _accepted(candidates: Sequence[Candidate]) -> list[Candidate]:
     taken: set[int] = set()
     for one in ordered:
         if one.own and not taken.issuperset(one.own) and one.own[0] not in taken:
-            accepted.append(one._replace(explained=tuple(at for at in one.explained if at not in taken)))
+            left = tuple(at for at in one.explained if at not in taken)
+            accepted.append(_measured(one.cause, one.diagnosis, one.own, left, signals, exchanges))
             taken.update(one.own, one.explained)
     return accepted
 

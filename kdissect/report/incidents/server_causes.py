@@ -96,7 +96,7 @@ def _handover(case: Case) -> list[Signal]:
 
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
     ended = case.anchor
-    refused = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
+    refused = _refused(case)
     alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
     several = len(ended.clients) >= HANDOVER_CLIENTS
     again = ended.measures["again_ns"]
@@ -124,6 +124,13 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
         speaks_for=(reason, *(("its address refused new connections",) if refused else ())),
         speaks_against=() if refused else ("no attempt to connect was refused afterwards",),
     )
+
+
+def _refused(case: Case) -> list[Signal]:
+    """Return the refused attempts after connections ended: those before the server talks again."""
+    again = case.anchor.measures["again_ns"] or case.end_ns
+    near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
+    return [signal for signal in near if signal.begin_ns <= again]
 
 
 def broker_down(case: Case) -> Diagnosis | None:

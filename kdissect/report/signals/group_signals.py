@@ -11,6 +11,7 @@ They are made of the events of groups, which are dated to the packet.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts, stem_of
@@ -44,7 +45,10 @@ GROUP_KINDS = (
 )
 POLL_REASON = "poll timeout"
 ABSENT_NS = SECOND // 4
-"""A client that only changes its subscription joins again at once."""
+"""A client that only changes its subscription joins again at once; with KIP-848 it need not leave first."""
+
+LEFT_EPOCH = -1
+"""The member epoch of a heartbeat by which a member leaves (KIP-848)."""
 
 STAYED_NS = 5 * SECOND
 """A client that leaves since it ends closes its connections sooner than this."""
@@ -78,13 +82,14 @@ def _poll_exceeded(
 ) -> Iterator[Signal]:
     leaves, absences = [], []
     for at, row in enumerate(events):
-        if row["event"] != "leave" or row["error_code"]:
+        if not _is_leave(row):
             continue
         again = [one for one in events[at + 1 :] if one["event"] == "join"]
         same = [one for one in again if one["connection"] == row["connection"]]
         told = POLL_REASON in (row["reason"] or "")
         stayed = not again and _stays(context, facts, client, row)
-        if told or stayed or (same and asked_ns(same[0]) - asked_ns(row) >= ABSENT_NS):
+        least = 0 if row["api_key"] in EPOCH_HEARTBEATS else ABSENT_NS
+        if told or stayed or (same and asked_ns(same[0]) - asked_ns(row) >= least):
             leaves.append(row)
             absences.append((asked_ns(again[0]) if again else context.end_ns) - asked_ns(row))
     if not leaves:
@@ -107,6 +112,13 @@ def _poll_exceeded(
         absent_ns=max(absences),
         limit_ms=limit_ms,
     )
+
+
+def _is_leave(row: Row) -> bool:
+    """Return whether a member leaves, or (KIP-848) wants to and hears that it was removed before."""
+    if row["api_key"] in EPOCH_HEARTBEATS and row["event"] == "error":
+        return bool(row["error_code"] == ErrorCode.UNKNOWN_MEMBER_ID and row["generation"] == LEFT_EPOCH)
+    return bool(row["event"] == "leave" and not row["error_code"])
 
 
 def _stays(context: SignalContext, facts: ClientFacts, client: str, leave: Row) -> bool:

@@ -33,6 +33,9 @@ GROWN_BY = ((0.5, 0.2), (0.75, 0.45))
 """After these parts of the time, lag must have grown for good by these parts of all that it grows."""
 
 STOOD_STILL_NS = 8 * SECOND
+HANGS_NS, HANGS_TIMES = 12 * SECOND, 3
+"""A reader hangs that fetches nothing for so long, and for so many times the longest rest it took before."""
+
 BEGAN_NS = 6 * SECOND
 """A lag that is first seen this soon after its consumer began was there from its begin on.
 
@@ -56,6 +59,9 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
             continue  # processes of one name, each at positions of its own: their commits tell
         if lag is not None and has_grown(lag):
             yield _grew(context, client, groups, topic, lag, _reads(facts, positions, client, topic, lag))
+        elif lag is not None and (since := _hangs_since(positions, client, topic, lag)) is not None:
+            what = f"has not fetched from topic {topic} since {format_clock(since)}, while others write to it"
+            yield _grew(context, client, groups, topic, lag.since(since), (what, since))
         elif lag is not None and (end_ns := caught_up_ns(lag)) is not None:
             yield _shrinks(client, groups, topic, lag, end_ns)
     for client, group, topic in sorted(positions.committed):
@@ -77,6 +83,17 @@ def _reads(facts: ClientFacts, positions: LogPositions, client: str, topic: str,
     if facts.fetches_after(client, since + PAUSED_NS):
         return f"fetches from topic {topic} and gets none of its records since {format_clock(since)}", since
     return f"has not fetched from topic {topic} since {format_clock(since)}, while others write to it", began
+
+
+def _hangs_since(positions: LogPositions, client: str, topic: str, lag: Lag) -> int | None:
+    """Return since when a client that lives fetches nothing, None if it often rests as long.
+
+    The member of a group whose application hangs goes on with its heartbeats.
+    """
+    since = positions.stood_still(client, topic)
+    least = max(HANGS_NS, HANGS_TIMES * positions.longest_rest(client, topic))
+    hangs = lag.times[-1] - since >= least and has_grown(lag.since(since + PAUSED_NS))
+    return since if hangs else None
 
 
 def has_grown(lag: Lag) -> bool:

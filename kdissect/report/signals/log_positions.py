@@ -8,7 +8,7 @@ that stopped to fetch falls behind by what others write meanwhile, though no fet
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
@@ -48,6 +48,12 @@ class Lag(NamedTuple):
         """Return the smallest lag from a time on; between two commits, that of the later one counts."""
         at = min(bisect_left(self.times, time_ns), len(self.records) - 1)
         return min(self.records[at:])
+
+    def since(self, time_ns: int) -> "Lag":
+        """Return the part of a lag from a time on; `written` is at least what it grew by meanwhile."""
+        at = min(bisect_left(self.times, time_ns), len(self.records) - 1)
+        before = self.records[max(at - 1, 0)]
+        return Lag(self.times[at:], self.records[at:], before, max(self.records[-1] - before, 0))
 
 
 class LogPositions:
@@ -144,6 +150,11 @@ class LogPositions:
             last = positions[-1]
             moved.append(next(one.time_ns for one in positions if one.offset == last.offset))
         return max(moved)
+
+    def longest_rest(self, client: str, topic: str) -> int:
+        """Return the longest time that a client took between two fetches of a topic, in nanoseconds."""
+        times = sorted(one.time_ns for found in self.fetched[client, topic].values() for one in found)
+        return max((later - time for time, later in pairwise(times)), default=0)
 
     def held_up(self, topic: str, begin_ns: int, end_ns: int) -> dict[str, int]:
         """Return the clients that fetch from a topic until the end of a span, and get nothing written.

@@ -30,7 +30,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import identities
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.timeline.signal_tables import READS
+from kdissect.report.timeline.signal_tables import COMMITTED, READS
 from kdissect.report.wording import client_text, counted, listed
 from kdissect.text import format_clock, format_count, format_duration
 
@@ -136,6 +136,16 @@ def _topics_there(context: SignalContext) -> list[str]:
     ]
 
 
+def _were_there(context: SignalContext, topics: Sequence[str], time_ns: int) -> bool:
+    """Return whether records of all these topics were written, or fetched, before a time."""
+    seen = {
+        context.topics.name(row["topic"], row["topic_id"])
+        for row in context.partial.table(COMMITTED).to_pylist()
+        if row["kind"] != "committed" and row["offset"] is not None and -row["order_ns"] < time_ns
+    }
+    return seen.issuperset(topics)
+
+
 def _spells(rows: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
     by_client: dict[str, list[Observation]] = {}
     for row in rows:
@@ -193,7 +203,14 @@ def _refused(
         f"{client} {refusal.words}{named}: {counted(count, 'request')} refused with {errors} from "
         f"{format_clock(begin)} for {format_duration(last - begin)}"
         f"{_advice(context, refusal, client, spell)}",
-        measures={"count": count, "lasted_ns": last - begin, "partitions": len(partitions)},
+        measures={
+            "count": count,
+            "lasted_ns": last - begin,
+            "partitions": len(partitions),
+            "was_there": int(
+                refusal.kind == "topic_missing" and _were_there(context, topics, spell[0].first_ns)
+            ),
+        },
         servers=servers,
         clients=[client],
         groups=[*groups, *facts.groups.get(client, ())],

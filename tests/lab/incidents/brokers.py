@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,20 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.lab import broker_requests as wire
 from tests.lab.certificates import certificate
@@ -225,6 +238,10 @@ class Brokers:
         self.ready()
         return name
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Add partitions to a topic until it has so many."""
+        self.admin.create_partitions([NewPartitions(topic, total)])[topic].result(20)
+
     def delete_topics(self, names: list[str]) -> None:
         for future in self.admin.delete_topics(names).values() if names else ():
             try:
@@ -249,6 +266,21 @@ class Brokers:
         resource = ConfigResource(kind, name, incremental_configs=entries)
         for future in self.admin.incremental_alter_configs([resource]).values():
             future.result(20)
+
+    def reserve(
+        self, resource: tuple[ResourceType, str, ResourcePatternType], principal: str
+    ) -> Callable[[], None]:
+        """Allow one principal alone to use a resource; return what takes that back."""
+        rule = AclBinding(*resource, principal, "*", AclOperation.ALL, AclPermissionType.ALLOW)
+        for future in self.admin.create_acls([rule]).values():
+            future.result(10)
+        remove = AclBindingFilter(*resource, None, None, AclOperation.ANY, AclPermissionType.ANY)
+
+        def release() -> None:
+            for done in self.admin.delete_acls([remove]).values():
+                done.result(10)
+
+        return release
 
     def limit_client(self, client_id: str, bytes_per_second: float) -> None:
         host, port = self.bootstrap("ADMIN").split(",")[0].split(":")

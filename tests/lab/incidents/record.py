@@ -25,7 +25,7 @@ from tests.lab.incidents.network import Hosts, Loopback, Network
 from tests.lab.incidents.scene import SCENARIOS, Scenario, Scene, chosen
 from tests.lab.maven import need
 
-MODULES = ("servers", "paths", "groups", "requests", "healthy")
+MODULES = ("servers", "paths", "groups", "requests", "variants", "healthy", "healthy_variants")
 
 
 def place_of(scenario: Scenario, seed: int) -> str:

@@ -249,3 +249,18 @@ def test_a_client_that_is_too_old_names_its_versions_and_since_when(tmp_path: Pa
     (incident, *_) = analyzed(story, tmp_path).incidents
     assert "old at 10.1.0.2 uses versions that brokers no longer speak: Produce v0" in incident.headline
     assert "6 requests got no response from " in incident.headline
+
+
+def test_a_topic_that_was_there_before_is_gone_for_all_of_its_clients(tmp_path):
+    """Both repeat what is refused very often; that follows from the topic that was deleted."""
+    story = Story()
+    background(story)
+    for number, name in enumerate(("writer", "other")):
+        line = story.connect(f"10.1.0.{2 + number}", client_id=name)
+        for at_ms in range(100 + number, 29_000, 40):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if at_ms >= 12_000 else 0
+            produce(line, at_ms, topic="audit", error=error, offset=at_ms)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("missing_topic", "audit")
+    assert incident.headline.startswith("Topic audit is gone since ")
+    assert "other at 10.1.0.3, writer at 10.1.0.2" in incident.headline

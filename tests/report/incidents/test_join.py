@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.build.report import build_report
-from kdissect.report.incidents.join import MAX_INCIDENTS
+from kdissect.report.incidents.cause import Cause, Layer, Link, Relation
+from kdissect.report.incidents.client_links import stated
+from kdissect.report.incidents.join import MAX_INCIDENTS, find_incidents
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import SubjectKind
 from kdissect.report.partials import merge, summarise
+from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from tests.helpers import recorded
 
@@ -54,3 +60,75 @@ def test_the_order_in_which_partials_are_merged_changes_nothing():
         parts = [merge(partials[at] for at in order[:half]), merge(partials[at] for at in order[half:])]
         summary = build_report(merge(parts), whole.capture)
         assert (summary.incidents, summary.signals) == (whole.incidents, whole.signals)
+
+
+def signal(kind, name, begin_ns, *, wait_ns=0, clients=(), **measures):
+    return make_signal(
+        kind,
+        (SubjectKind.CLIENT, name),
+        (begin_ns, None),
+        f"{kind} of {name}",
+        wait_ns=wait_ns,
+        clients=clients,
+        measures=measures,
+    )
+
+
+def cause(name, layer, anchor, *links):
+    return Cause(name, layer, Severity.WARNING, (anchor,), stated(1.0), links, "", "", "", "")
+
+
+def test_what_one_incident_explains_adds_nothing_to_the_rank_of_another():
+    """Both could explain the wait; it belongs to the deeper one."""
+    found = (
+        signal("batches_tiny", "writer", 0, clients=["writer"]),
+        signal("latency_rose", "broker", 1, clients=["writer", "other"]),
+        signal("client_latency_rose", "writer", 2, wait_ns=60 * 10**9, clients=["writer"]),
+    )
+    waits = ("client_latency_rose",)
+    table = (
+        cause("slow", Layer.SERVER, "latency_rose", Link(waits, Relation.ANYWHERE)),
+        cause("tiny", Layer.CLIENT, "batches_tiny", Link(waits, Relation.CLIENT)),
+    )
+    first, second = find_incidents(found, (0, 10**10), 100, table)[0]
+    assert (first.cause, first.impact.wait_ns) == ("slow", 60 * 10**9)
+    assert (second.cause, second.impact.wait_ns) == ("tiny", 0)
+
+
+def test_an_incident_that_begins_with_what_another_explains_is_kept():
+    """Two brokers are restarted in turn: the handover of the second also follows from the first."""
+    found = (
+        signal("connections_ended", "one", 0),
+        signal("leadership_left", "two", 1),
+        signal("connections_ended", "two", 2),
+    )
+
+    def judge(case):
+        near = case.near(("leadership_left",), Relation.SUBJECT)
+        return stated(1.0)(case)._replace(core=(case.anchor, *near))
+
+    stopped = cause(
+        "stopped", Layer.SERVER, "connections_ended", Link(("leadership_left",), Relation.ANYWHERE)
+    )
+    incidents, _ = find_incidents(found, (0, 10**10), 100, (stopped._replace(judge=judge),))
+    assert [one.subject.name for one in incidents] == ["one", "two"]
+
+
+@pytest.mark.parametrize(("code", "explained"), [(6, True), (3, False)])
+def test_a_link_may_be_for_some_error_codes_only(code, explained):
+    found = (signal("latency_rose", "broker", 0), signal("errors_repeated", "topic", 1, code=code))
+    link = Link(("errors_repeated",), Relation.ANYWHERE, codes=frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER}))
+    _, signals = find_incidents(found, (0, 10**10), 100, (cause("slow", Layer.SERVER, "latency_rose", link),))
+    assert (signals[1].incident == 0) is explained
+
+
+def test_a_finding_that_says_again_what_an_incident_explains_belongs_to_it():
+    found = (
+        signal("metadata_storm", "writer", 0, clients=["writer"]),  # its first request came long before
+        signal("topic_missing", "writer", 60 * 10**9, clients=["writer"]),
+        signal("metadata_storm_began", "writer", 60 * 10**9, clients=["writer"]),
+    )
+    link = Link(("metadata_storm", "metadata_storm_began"), Relation.CLIENT)
+    missing = cause("missing", Layer.CLIENT, "topic_missing", link)
+    _, signals = find_incidents(found, (0, 10**11), 100, (missing,))
+    assert [one.incident for one in signals] == [0, 0, 0]

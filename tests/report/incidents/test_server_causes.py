@@ -236,3 +236,18 @@ def test_connections_that_end_together_while_new_ones_are_accepted_are_no_death(
             produce(again, at_ms, partition=2, offset=at_ms)
     found = {one.cause for one in analyzed(story, tmp_path).incidents}
     assert found.isdisjoint({"broker_killed", "broker_stopped", "broker_down", "broker_frozen"})
+
+
+def test_connections_that_ended_long_before_a_broker_died_do_not_date_its_end(tmp_path: Path) -> None:
+    """Clients close the connections on which they learnt the addresses of all brokers."""
+    story, lines = cluster(lambda node, at_ms: None if node == 3 and at_ms > 11_950 else 3)
+    for number, client in enumerate(PRODUCERS):
+        first = story.connect(f"10.1.0.{2 + number}", ("10.0.0.3", 9092), client_id=client)
+        first.call(20, 1, ApiKey.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []})
+        first.close(30)
+        lines[client, 3].ask(11_999, 3, 1, {"topics": []})
+        lines[client, 3].close(12_000 + number / 10, by_client=False, reset=True)
+    refuse(story, 3, 12_020, 30_000)
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_killed", name_of(3))
+    assert seconds_of(incident.begin_ns) == pytest.approx(12, abs=0.1)

@@ -7,7 +7,7 @@ import pytest
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.lag_signals import caught_up_ns, has_grown
 from kdissect.report.signals.log_positions import Lag
-from tests.helpers.told_capture import Line, Story
+from tests.helpers.told_capture import T0_MS, Line, Story
 from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
 
 SECOND = 10**9
@@ -90,3 +90,29 @@ def test_the_time_is_told_at_which_a_reader_will_have_caught_up(tmp_path: Path) 
     assert signal.measures["per_second"] == 400
     assert "10.1.0.2 catches up with topic orders: from 7,600 to" in signal.sentence
     assert not lags(story, tmp_path)
+
+
+def reads(story: Story, every_ms: int, until_ms: int) -> None:
+    """Add a reader that takes all there is every so often until a time, and lives to the end."""
+    reader = story.connect("10.1.0.2", client_id="reader")
+    read = 0
+    for at_ms in range(300, until_ms, every_ms):
+        end = 25 * (at_ms // 500 + 1)
+        fetch(reader, at_ms, read, end, records=end - read)
+        read = end
+    heartbeats(story.connect("10.1.0.2", client_id="reader"), 500, 60_000, "m", 1)
+
+
+@pytest.mark.parametrize(("every_ms", "hangs"), [(1_000, True), (9_000, False)], ids=["hangs", "rests"])
+def test_a_reader_that_hangs_late_falls_behind_from_then_on(
+    every_ms: int, hangs: bool, tmp_path: Path
+) -> None:
+    """One that takes as long a rest between all of its reads does what it always does."""
+    story = Story()
+    written(story, 60)
+    reads(story, every_ms, 38_000)
+    found = lags(story, tmp_path)
+    assert len(found) == hangs
+    if hangs:
+        assert found[0].begin_ns == pytest.approx((T0_MS + 37_300) * 10**6, abs=SECOND)
+        assert "has not fetched from topic orders since" in found[0].sentence
