@@ -9,7 +9,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.render.json import to_json
 from kdissect.spark import jobs
 from kdissect.spark.capture_facts import capture_facts

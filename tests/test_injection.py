@@ -26,8 +26,8 @@ from kdissect.report.build import (
     compare,
     find_topic_clients,
 )
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.model.plain import to_plain
 from kdissect.report.partials import merge, summarise
 from kdissect.report.render import comparison_text as comparison_lines

@@ -10,7 +10,7 @@ with one sentence. A compressed file that is cut off is read as far as possible,
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -49,26 +49,42 @@ class CaptureFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The captures that the arguments name, and why files of directories were skipped."""
+    """The captures that the arguments name, and why files of directories were skipped.
+
+    `left` counts captures that were not opened, or not unpacked to their end, after an interrupt.
+    """
 
     files: tuple[CaptureFile, ...]
     skipped: tuple[str, ...] = ()
+    left: int = 0
 
 
-def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None) -> Inputs:
+def open_inputs(
+    paths: Sequence[str],
+    spool: str,
+    stdin: BinaryIO | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Inputs:
     """Return the captures that `paths` name; files that must be spooled go into the directory `spool`.
 
-    Raise InputError for a path that does not exist, cannot be read or is not a capture, and for a directory
-    without captures. A file that is named twice is read once.
+    Once `is_stopped`, files are not unpacked any further, and no more of them are opened. A file that is
+    named twice is read once. Raise InputError for a path that does not exist, cannot be read or is not a
+    capture, and for a directory without captures.
     """
     found: dict[object, CaptureFile] = {}
     skipped: list[str] = []
     refused: list[str]
+    left = 0
 
     def take(name: str) -> None:
+        nonlocal left
+        if is_stopped():
+            left += 1
+            return
         identity = _identity(name)
         if identity not in found:
-            found[identity] = _open(name, within(spool, f"{len(found)}.capture"), stdin)
+            found[identity] = _open(name, within(spool, f"{len(found)}.capture"), stdin, is_stopped)
+            left += found[identity].spooled and is_stopped() and name != STANDARD_INPUT
 
     for given in paths:
         path = local_path(given)
@@ -88,7 +104,7 @@ def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None)
             where = "of this name" if _is_pattern(given) else "in this directory"
             raise InputError(f"{path}: no packet captures {where}")
         skipped += refused
-    return Inputs(tuple(found.values()), tuple(skipped))
+    return Inputs(tuple(found.values()), tuple(skipped), left)
 
 
 def _is_pattern(given: str) -> bool:
@@ -140,24 +156,26 @@ def _identity(name: str) -> object:
     return status.st_dev, status.st_ino
 
 
-def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
+def _open(name: str, spool: str, stdin: BinaryIO | None, is_stopped: Callable[[], bool]) -> CaptureFile:
     """Return one capture, readable at any offset: as it is, or spooled to the path `spool`."""
     shown = without_password(name)
     if name == STANDARD_INPUT:
-        return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
+        return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool, is_stopped)
     try:
         if is_uri(name):
             system, inside = file_system(name)
             with system.open_input_stream(inside, compression=None) as stream:
-                return _open_stream(stream, shown, name, spool)
+                return _open_stream(stream, shown, name, spool, is_stopped)
         with Path(name).open("rb", buffering=0) as stream:
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            return _open_stream(stream, shown, name if regular else None, spool)
+            return _open_stream(stream, shown, name if regular else None, spool, is_stopped)
     except OSError as error:
         raise InputError.of(shown, error) from None
 
 
-def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> CaptureFile:
+def _open_stream(
+    stream: BinaryIO, name: str, path: str | None, spool: str, is_stopped: Callable[[], bool]
+) -> CaptureFile:
     first = _read_first(stream)
     if not first:
         raise InputError(f"{name} is empty")
@@ -166,9 +184,10 @@ def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> C
         check_magic(name, first)
         # executors have working directories of their own
         return CaptureFile(path if is_uri(path) else os.path.abspath(path), name)
-    chunks: Iterator[bytes] = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+    chunks: Iterator[bytes] = iter(lambda: b"" if is_stopped() else stream.read(CHUNK_BYTES), b"")
+    chunks = chain([first], chunks)
     warnings = _spool(name, decompress(chunks) if decompress else chunks, spool)
-    return CaptureFile(spool, name, spooled=True, warnings=warnings)
+    return CaptureFile(spool, name, spooled=True, warnings=() if is_stopped() else warnings)
 
 
 def _read_first(stream: BinaryIO) -> bytes:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
-from kdissect.cli.interrupt import first_interrupt, interrupted_or, interruptible_input
+from kdissect.cli.interrupt import (
+    Interrupt,
+    first_interrupt,
+    input_stream,
+    interrupted_or,
+    left_unread,
+    only_read,
+)
 from kdissect.cli.options import pseudonyms_of
 from kdissect.cli.payload_options import schema_store
 from kdissect.errors import ExitCode, UserError
@@ -21,7 +28,7 @@ from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
 from kdissect.spark.session import Engine, SparkSettings
-from kdissect.text import escape_control, format_size
+from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +65,8 @@ class AnalysisRun:
     pseudonyms: "Pseudonyms | None"
     armed: ExitStack
     """While it is open, the first Ctrl-C ends the reading only."""
+    interrupt: Interrupt
+    """The Ctrl-C that `armed` waits for."""
     interruption: str = ""
 
     def exit_code(self, done: int = ExitCode.DONE) -> int:
@@ -110,31 +119,32 @@ def prepare_run(
     """
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
     from kdissect.spark.progress import IndexProgress
-    from kdissect.spark.reading_stop import ReadingStop
 
     engine.build()
-    with interruptible_input(paths) as standard_input:
-        inputs, scratch = _open(engine, arguments, paths, cast("BinaryIO | None", standard_input))
+    armed = engine.afterwards.enter_context(ExitStack())
+    interrupt = armed.enter_context(first_interrupt())
+    try:
+        inputs, scratch = _open(engine, arguments, paths, interrupt)
+    except UserError as error:
+        raise interrupted_or(error, interrupt) from None
+    stop = engine.reading_stop(scratch)
+    if stop is None and not interrupt.has_come:
+        armed.close()  # nothing could end the work of a server halfway
+    interrupt.on_first = stop.ask_index if stop else None
     with IndexProgress(arguments.quiet) as progress:
         split_bytes = arguments.split_bytes or SPLIT_BYTES
-        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
-    stop, armed = None, engine.afterwards.enter_context(ExitStack())
-    if engine.settings.local:
-        stop = ReadingStop.new(scratch)
-        arm_interrupt(armed, stop)
+        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine, stop))
+    interrupt.on_first = stop.ask if stop else None
     if announces:
         announce(index, arguments.quiet)
     if not index.packets:
-        raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), standard_input)
+        raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), interrupt)
     pseudonyms = pseudonyms_of(arguments)
     work = _plan(engine, arguments, index, pseudonyms, scratch, stop)
-    return AnalysisRun(engine, index, work, pseudonyms, armed)
-
-
-def arm_interrupt(armed: ExitStack, stop: "ReadingStop") -> None:
-    """Make the first Ctrl-C ask for the end of reading until `armed` is closed."""
-    armed.close()
-    armed.enter_context(first_interrupt(stop.ask))
+    run = AnalysisRun(engine, index, work, pseudonyms, armed, interrupt, left_unread(inputs, index))
+    if run.interruption:
+        notify(f"kdissect: {run.interruption}")
+    return run
 
 
 @contextmanager
@@ -146,8 +156,9 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
     from kdissect.spark.progress import JobProgress
 
     stop = run.work.stop
-    if stop and not stop.is_asked_for:
-        arm_interrupt(run.armed, stop)
+    if stop and not run.interrupt.has_come:
+        run.armed.close()
+        run.interrupt = run.armed.enter_context(first_interrupt(stop.ask))
     with run.armed:
         spark = run.engine.context()
         with JobProgress(spark, quiet, meters=run.work.meters):
@@ -158,9 +169,7 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
     from kdissect.capture.index.index_prefix import index_prefix, split_bytes
 
     read, size = index_prefix(run.index, interruption.split), split_bytes(run.index.splits)
-    run.interruption = (
-        f"interrupted: only {format_size(split_bytes(read.splits))} of {format_size(size)} were read"
-    )
+    run.interruption = only_read(split_bytes(read.splits), size)
     if interruption.tasks_left_out:
         run.interruption += ", and some connections not at all"
     run.index = read
@@ -178,16 +187,17 @@ def _open(
     engine: AnyEngine,
     arguments: argparse.Namespace,
     paths: Sequence[str],
-    standard_input: BinaryIO | None,
+    interrupt: Interrupt,
 ) -> "tuple[Inputs, Path]":
-    """Return the capture files of the paths, and a scratch directory of this run."""
+    """Return the capture files of the paths, as far as they are unpacked, and a directory of this run."""
     from kdissect.capture.formats.file_types import InputError
     from kdissect.capture.inputs import open_inputs
 
     scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
     scratch.mkdir()
     spool = _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch)
-    inputs = open_inputs(paths, spool, standard_input)
+    standard_input = cast("BinaryIO | None", input_stream(paths, interrupt))
+    inputs = open_inputs(paths, spool, standard_input, lambda: interrupt.has_come)
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
         raise InputError(
@@ -258,7 +268,7 @@ def _shared_scratch(engine: AnyEngine, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-def _range_runner(engine: AnyEngine) -> "RunRanges":
+def _range_runner(engine: AnyEngine, stop: "ReadingStop | None") -> "RunRanges":
     """Return what scans ranges of captures.
 
     This process while a local Spark starts, or the executors of a cluster.
@@ -268,7 +278,9 @@ def _range_runner(engine: AnyEngine) -> "RunRanges":
 
     def run(tasks: "Sequence[RangeTask]") -> "Iterable[RangeScan]":
         here = engine.settings.local or len(tasks) == 1
-        return in_threads(tasks) if here else scan_ranges(engine.context(), tasks)
+        if not here:
+            return scan_ranges(engine.context(), tasks, stop)
+        return in_threads(tasks, stop.ends_index) if stop else in_threads(tasks)
 
     return run
 

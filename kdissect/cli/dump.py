@@ -7,12 +7,12 @@ exchanges around the matches (see `dump.context_window`).
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kdissect.cli.dump_input import open_dump_input, warn
 from kdissect.cli.filter_options import exchange_filter, given_filters
-from kdissect.cli.interrupt import Interrupt, first_interrupt
+from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
     add_anonymize,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from kdissect.tables.anonymize import Pseudonyms
 
 WRITE_BYTES = 1 << 16
-WORTH_WORKERS = 4096  # exchanges, which one process writes in the time that others take to start
 NOTHING_MATCHES = "no exchange of these captures matches the filters"
 NO_EXCHANGE = "these captures hold no Kafka exchange that can be read"
 MATCH, CONTEXT = "> ", "  "
@@ -93,11 +92,12 @@ def dump(arguments: argparse.Namespace) -> int:
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
         payload = _payload_options(arguments)
+        is_stopped = interrupt.since_now()
         if _is_for_workers(arguments, opened):
-            matches = _write_by_workers(arguments, opened, pseudonyms, interrupt)
+            matches = _write_by_workers(arguments, opened, pseudonyms, is_stopped)
         else:
             lines_of = _lines_of(arguments, opened, opened.reader, pseudonyms, payload)
-            for shown in _shown_exchanges(arguments, opened, interrupt, payload):
+            for shown in _shown_exchanges(arguments, opened, is_stopped, payload):
                 output.write(lines_of(shown))
                 matches += shown.is_match
             output.flush()
@@ -149,36 +149,19 @@ def _write_by_workers(
     arguments: argparse.Namespace,
     opened: "DumpInput",
     pseudonyms: "Pseudonyms | None",
-    interrupt: Interrupt,
+    is_stopped: Callable[[], bool],
 ) -> int:
-    """Write all exchanges that match, of more than a few by several processes. Return how many match."""
-    from kdissect.dump.line_workers import OrderedWorkers, PackedBatch, packed_batches
+    """Write all exchanges that match, until reading `is_stopped`. Return how many match."""
+    from kdissect.dump.line_workers import packed_batches, texts_in_order
 
-    selection, matches, read = exchange_filter(arguments, opened.start_ns), 0, 0
+    selection, matches = exchange_filter(arguments, opened.start_ns), 0
     texts_of = _texts_of(arguments, opened, pseudonyms, selection)
     packed = opened.reader.packed_exchanges(selection.header_mask, selection.until_ns)
-
-    def write(results: Iterable[tuple[int, bytes]]) -> None:
-        nonlocal matches
-        for count, text in results:
-            matches += count
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
-
-    workers: OrderedWorkers[PackedBatch, tuple[int, bytes]] | None = None
-    with ExitStack() as ends:
-        for batch in packed_batches(packed, opened.reader):
-            if interrupt.has_come:
-                break
-            read += len(batch.exchanges)
-            if workers is None and read > WORTH_WORKERS:
-                workers = ends.enter_context(OrderedWorkers(texts_of, processor_count()))
-            if workers and not batch.is_large:
-                write(workers.put(batch))
-                continue
-            write(workers.rest() if workers else ())
-            write([texts_of(batch)])
-        write(workers.rest() if workers else ())
+    batches = takewhile(lambda _batch: not is_stopped(), packed_batches(packed, opened.reader))
+    for count, text in texts_in_order(batches, texts_of):
+        matches += count
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
     return matches
 
 
@@ -221,7 +204,10 @@ def _is_narrowed(arguments: argparse.Namespace) -> bool:
 
 
 def _shown_exchanges(
-    arguments: argparse.Namespace, opened: "DumpInput", interrupt: Interrupt, payload: "PayloadOptions"
+    arguments: argparse.Namespace,
+    opened: "DumpInput",
+    is_stopped: Callable[[], bool],
+    payload: "PayloadOptions",
 ) -> "Iterator[ShownExchange]":
     """Yield the exchanges to show until the limit is reached, or an interrupt ends the reading of files."""
     from kdissect.dump.context_window import ContextWindow
@@ -230,7 +216,7 @@ def _shown_exchanges(
     window = ContextWindow(arguments.before or around, arguments.after or around)
     left = arguments.limit
     for decoded, matches in _read_exchanges(arguments, opened, payload, window.is_wanted):
-        if interrupt.has_come and not opened.is_live:
+        if is_stopped() and not opened.is_live:
             return
         is_match = matches and left != 0
         yield from window.add(decoded, is_match)

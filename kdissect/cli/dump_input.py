@@ -2,23 +2,34 @@
 
 Files are read twice, so that the first exchange knows what the last one tells (see `exchanges.prescan`).
 Standard input is read once, while it comes: its exchanges are there before the pipe ends (see
-`capture.live_capture`). A compressed pipe is unpacked to its end first, like a file.
+`capture.live_capture`). A compressed pipe is unpacked to its end first, like a file. The first Ctrl-C ends
+unpacking, indexing and the first reading of files: what they have passed until then is what is dumped.
 """
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdissect.capture.formats.decompress import is_compressed
 from kdissect.capture.formats.file_types import STANDARD_INPUT
-from kdissect.cli.interrupt import Interrupt, InterruptibleStream
+from kdissect.cli.interrupt import (
+    Interrupt,
+    InterruptibleStream,
+    interrupted_or,
+    left_unread,
+    only_read,
+)
+from kdissect.errors import UserError
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
+    from kdissect.capture.index.index import CaptureIndex
+    from kdissect.capture.inputs import Inputs
     from kdissect.exchanges.live_facts import LiveFacts
     from kdissect.exchanges.prescan import PrescanResult
     from kdissect.exchanges.reader import ExchangeReader
@@ -52,7 +63,7 @@ def open_dump_input(
     """
     if arguments.paths == [STANDARD_INPUT] and _is_plain_pipe():
         return _open_live(arguments, spool, interrupt, before_wait)
-    return _open_files(arguments, spool, pseudonyms)
+    return _open_files(arguments, spool, pseudonyms, interrupt)
 
 
 def warn(sentence: str) -> None:
@@ -99,21 +110,46 @@ def _open_live(
     return DumpInput(reader, facts, capture.earliest_time_ns or 0, True, lambda: capture.warning)
 
 
-def _open_files(arguments: argparse.Namespace, spool: Path, pseudonyms: "Pseudonyms | None") -> DumpInput:
-    from kdissect.capture.index.index import index_captures
+def open_and_index(paths: Sequence[str], spool: Path, interrupt: Interrupt) -> "tuple[Inputs, CaptureIndex]":
+    """Return the captures of the paths and their index, of what is read until an interrupt.
+
+    Raise InputError, or KeyboardInterrupt if there is nothing before the interrupt.
+    """
+    from kdissect.capture.index.index import in_threads, index_captures
     from kdissect.capture.inputs import open_inputs
+
+    try:
+        inputs = open_inputs(paths, str(spool), is_stopped=lambda: interrupt.has_come)
+    except UserError as error:
+        raise interrupted_or(error, interrupt) from None
+    scan = partial(in_threads, is_stopped=interrupt.since_now())
+    found = index_captures(inputs.files, SPLIT_BYTES, run=scan)
+    if interrupt.has_come and not found.packets:
+        raise KeyboardInterrupt
+    if sentence := left_unread(inputs, found):
+        warn(sentence)
+    return inputs, found
+
+
+def _open_files(
+    arguments: argparse.Namespace, spool: Path, pseudonyms: "Pseudonyms | None", interrupt: Interrupt
+) -> DumpInput:
+    from kdissect.capture.index.index_prefix import index_prefix, split_bytes
     from kdissect.exchanges.prescan import prescan_capture
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.streams.tls.keylog import keys_for
 
-    inputs = open_inputs(arguments.paths, str(spool))
-    found = index_captures(inputs.files, SPLIT_BYTES)
+    inputs, found = open_and_index(arguments.paths, spool, interrupt)
     warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
     if pseudonyms:
         warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
     for warning in warnings:
         warn(warning)
     keys = keys_for(arguments.keylog, found.files)
-    prescan = prescan_capture(found.splits, arguments.port, keys)
+    prescan = prescan_capture(found.splits, arguments.port, keys, interrupt.since_now())
+    passed = index_prefix(found, len(prescan.later_ns))
+    if len(passed.splits) < len(found.splits):
+        warn(only_read(split_bytes(passed.splits), split_bytes(found.splits)))
+        found = passed
     reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
     return DumpInput(reader, prescan, found.earliest_time_ns or 0)

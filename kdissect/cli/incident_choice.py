@@ -29,8 +29,8 @@ def choose_incident(
     import numpy as np
     import pyarrow as pa
 
+    from kdissect.report.build.build_report import build_report
     from kdissect.report.build.incident_connections import incident_connections
-    from kdissect.report.build.report import build_report
     from kdissect.report.partials import from_arrow
     from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
     from kdissect.spark import tasks

@@ -1,7 +1,7 @@
 """The first Ctrl-C ends the reading and not the command: what was read so far is still reported.
 
 Within `first_interrupt` the first SIGINT sets a flag, and whoever reads a pipe through `InterruptibleStream`
-then finds its end. Tasks of Spark are told by `spark.reading_stop`. The second SIGINT raises
+then finds its end. Tasks of Spark see it by `spark.reading_stop`. The second SIGINT raises
 KeyboardInterrupt, as ever.
 """
 
@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from types import FrameType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.errors import UserError
+from kdissect.text import format_size
+
+if TYPE_CHECKING:
+    from kdissect.capture.index.index import CaptureIndex
+    from kdissect.capture.inputs import Inputs
 
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
 
@@ -27,7 +32,8 @@ class Interrupt:
     def __init__(self, on_first: Callable[[], None] | None = None) -> None:
         self.descriptor, self._alarm = os.pipe()
         self.has_come = False
-        self._on_first = on_first
+        self.on_first = on_first
+        """What is called at the first SIGINT; it may change while work goes on."""
 
     def handle(self, _signal: int, _frame: FrameType | None) -> None:
         """Note the first SIGINT. Raise KeyboardInterrupt at the second one."""
@@ -35,8 +41,8 @@ class Interrupt:
             raise KeyboardInterrupt
         self.has_come = True
         os.write(self._alarm, b"!")
-        if self._on_first:
-            self._on_first()
+        if self.on_first:
+            self.on_first()
         sys.stderr.write(INTERRUPTED)
 
     def since_now(self) -> Callable[[], bool]:
@@ -55,11 +61,6 @@ class InterruptibleStream:
 
     def __init__(self, stream: BinaryIO, interrupt: Interrupt) -> None:
         self._descriptor, self._interrupt = stream.fileno(), interrupt
-
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether the user ended the reading."""
-        return self._interrupt.has_come
 
     def read(self, size: int) -> bytes:
         """Return the bytes that are there, at most `size`, and wait for the first of them."""
@@ -84,23 +85,30 @@ def first_interrupt(on_first: Callable[[], None] | None = None) -> Iterator[Inte
         interrupt.close()
 
 
-@contextmanager
-def interruptible_input(paths: Sequence[str]) -> Iterator[InterruptibleStream | None]:
-    """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends.
-
-    Raise KeyboardInterrupt if it was ended before there was the beginning of a capture, which is a UserError.
-    """
+def input_stream(paths: Sequence[str], interrupt: Interrupt) -> InterruptibleStream | None:
+    """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends."""
     if STANDARD_INPUT not in paths or not isinstance(sys.stdin.buffer, BufferedReader):
-        yield None
-        return
-    with first_interrupt() as interrupt:
-        stream = InterruptibleStream(sys.stdin.buffer, interrupt)
-        try:
-            yield stream
-        except UserError as error:
-            raise interrupted_or(error, stream) from None
+        return None
+    return InterruptibleStream(sys.stdin.buffer, interrupt)
 
 
-def interrupted_or(error: UserError, stream: InterruptibleStream | None) -> BaseException:
+def only_read(read: int, size: int) -> str:
+    """Return that so many bytes of captures of a size were read before an interrupt."""
+    return f"interrupted: only {format_size(read)} of {format_size(size)} were read"
+
+
+def left_unread(inputs: "Inputs", index: "CaptureIndex") -> str:
+    """Return what an interrupt left out before captures were indexed; empty if nothing."""
+    from kdissect.capture.index.index_prefix import split_bytes
+
+    if index.unread_bytes:
+        read = split_bytes(index.splits)
+        return only_read(read, read + index.unread_bytes)
+    if inputs.left:
+        return f"interrupted: {inputs.left} captures were not read, or not to their end"
+    return ""
+
+
+def interrupted_or(error: UserError, interrupt: Interrupt) -> BaseException:
     """Return KeyboardInterrupt if the user ended the reading before there was something, else the error."""
-    return KeyboardInterrupt() if stream and stream.was_interrupted else error
+    return KeyboardInterrupt() if interrupt.has_come else error

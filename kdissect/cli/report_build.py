@@ -38,7 +38,7 @@ class ReportInput(NamedTuple):
 
     def summary(self, by: "ProfileBy | None" = None) -> "Summary":
         """Return the report; its profile ranks by API unless `by` says otherwise."""
-        from kdissect.report.build.report import build_report
+        from kdissect.report.build.build_report import build_report
         from kdissect.report.model.summary import ProfileBy
 
         return build_report(self.partial, self.facts, by=by or ProfileBy.API, filters=self.filters)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdissect.capture.storage import is_uri, local_path
-from kdissect.cli.dump_input import SPLIT_BYTES
+from kdissect.cli.dump_input import open_and_index
 from kdissect.cli.filter_options import duration_argument, exchange_filter
 from kdissect.cli.interrupt import Interrupt, first_interrupt
 from kdissect.cli.options import (
@@ -89,17 +89,15 @@ def add_slice(parser: argparse.ArgumentParser) -> None:
 
 def slice(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from kdissect.capture.index.index import index_captures
-    from kdissect.capture.inputs import open_inputs
     from kdissect.streams.tls.keylog import keys_for
 
     if anonymizes(arguments) and arguments.with_secrets:
         raise UsageError("--anonymize writes plaintext without secrets: leave out --with-secrets")
     target = Path(local_path(arguments.out))
-    with ScratchDirectory() as spool:
-        inputs = open_inputs(arguments.paths, str(spool))
-        _check_output(arguments.out, target, inputs)
-        found = index_captures(inputs.files, SPLIT_BYTES)
+    _check_output(arguments.out, target)
+    with ScratchDirectory() as spool, first_interrupt() as interrupt:
+        inputs, found = open_and_index(arguments.paths, spool, interrupt)
+        _check_target(target, inputs)
         for warning in (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings):
             sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
         try:
@@ -108,9 +106,11 @@ def slice(arguments: argparse.Namespace) -> int:
             raise OutputError.of(target, error) from None
         with part:
             keys = keys_for(arguments.keylog, found.files)
+            is_stopped = interrupt.since_now()
             span = _incident_span(arguments, found, keys)
-            with first_interrupt() as interrupt:
-                summary = _write(arguments, found, keys, span, part, interrupt)
+            if is_stopped():
+                raise KeyboardInterrupt  # another report might have another incident N
+            summary = _write(arguments, found, keys, span, part, interrupt)
             part.move()
     if not arguments.quiet:
         sys.stderr.write(f"kdissect: wrote {escape_control(str(target))}: {summary}\n")
@@ -129,12 +129,16 @@ def exchange_argument(text: str) -> "ExchangeNumber":
     return ExchangeNumber(int(parts[1]), int(parts[2]))
 
 
-def _check_output(out: str, target: Path, inputs: "Inputs") -> None:
-    """Raise UserError if the slice cannot be written there, or would replace what is read."""
+def _check_output(out: str, target: Path) -> None:
+    """Raise UserError if the slice cannot be written there."""
     if is_uri(out) or out == "-":
         raise UsageError("a slice is written to a local file: name one with --out")
     if target.is_dir():
         raise OutputError(f"cannot write to {target}: it is a directory")
+
+
+def _check_target(target: Path, inputs: "Inputs") -> None:
+    """Raise UsageError if the slice would replace what is read."""
     names = [file.name for file in inputs.files if os.path.exists(file.name)] if target.exists() else []
     if any(target.samefile(name) for name in names):
         raise UsageError(f"{target} is one of the captures to read: name another file with --out")

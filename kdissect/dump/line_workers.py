@@ -15,6 +15,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -23,6 +24,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from kdissect.exchanges.exchange import connection_of
+from kdissect.files import processor_count
 
 if TYPE_CHECKING:
     from kdissect.dump.jsonl import ConnectionReader
@@ -31,6 +33,7 @@ BATCH_EXCHANGES = 1 << 10
 FIRST_EXCHANGES = 1 << 5  # of the first batch: its lines should appear at once
 BATCH_BYTES = 1 << 20
 LARGE_BYTES = 8 << 20
+WORTH_WORKERS = 4096  # exchanges, which one process writes in the time that others take to start
 DEPTH = 2  # batches that each worker has at a time, so that none waits for the reader
 
 T = TypeVar("T")
@@ -153,6 +156,30 @@ class OrderedWorkers(Generic[T, R]):
         if isinstance(result, Exception):
             raise result
         return result
+
+
+def texts_in_order(
+    batches: Iterable[PackedBatch], texts_of: Callable[[PackedBatch], tuple[int, bytes]]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield what a function returns for each batch, in order: a number of exchanges and their text.
+
+    More than a few exchanges are made into texts by several processes.
+    """
+    workers: OrderedWorkers[PackedBatch, tuple[int, bytes]] | None = None
+    read = 0
+    with ExitStack() as ends:
+        for batch in batches:
+            read += len(batch.exchanges)
+            if workers is None and read > WORTH_WORKERS:
+                workers = ends.enter_context(OrderedWorkers(texts_of, processor_count()))
+            if workers and not batch.is_large:
+                yield from workers.put(batch)
+                continue
+            if workers:
+                yield from workers.rest()
+            yield texts_of(batch)
+        if workers:
+            yield from workers.rest()
 
 
 def _work(work: Callable[[T], R], pipe: Connection, other_end: Connection) -> None:

@@ -8,15 +8,13 @@ The session carries the package to the executors, and the server forgets it when
 import os
 import tempfile
 import warnings
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
 from kdissect.errors import UserError
-from kdissect.files import ScratchDirectory
 from kdissect.package_archive import pack
+from kdissect.spark.scratch_engine import ScratchEngine
 from kdissect.spark.session import (
     QUIET_SETTINGS,
     Engine,
@@ -26,8 +24,6 @@ from kdissect.spark.startup.block_pandas import allow_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from kdissect.streams.tls.keylog import KeyLog
 
 SCHEME = "sc://"
 REACHED_SECONDS = 15.0
@@ -51,19 +47,15 @@ class ConnectError(UserError):
     """There is no session with a Spark Connect server; the message is one sentence."""
 
 
-class ConnectEngine:
-    """A session of a Spark Connect server.
+class ConnectEngine(ScratchEngine):
+    """A session of a Spark Connect server. Closing it ends the session, not the server.
 
-    It is a context manager, and closing it ends the session, not the server.
+    The server keeps its own log. Its operators are trusted with the secrets of a key log, which go
+    through it. Executors cannot read files of this machine, so nothing is scanned ahead.
     """
 
-    log: Path | None = None  # the server keeps its own log
-    may_be_helped = False  # executors cannot read files of this machine
-
     def __init__(self, settings: SparkSettings) -> None:
-        self.settings = settings
-        self._scratch = ScratchDirectory()
-        self.afterwards = ExitStack()
+        super().__init__(settings)
         self._session: SparkSession | None = None
 
     @classmethod
@@ -71,21 +63,6 @@ class ConnectEngine:
         """Return an engine. Raise ConnectError if packages for Spark Connect are missing."""
         _session_module()
         return cls(settings)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.rest()
-        self._scratch.end()
-        self.afterwards.close()
-
-    @property
-    def temporary(self) -> Path:
-        """A directory that lasts as long as the engine."""
-        return self._scratch.path
 
     def build(self) -> None:
         """Connect to the server and send it the package. Raise ConnectError."""
@@ -114,10 +91,6 @@ class ConnectEngine:
         self.build()
         assert self._session is not None
         return self._session
-
-    def share_keys(self, keys: "KeyLog") -> "KeyLog":
-        """Return the key log as tasks carry it: through the server, whose operators are trusted with it."""
-        return keys
 
     def rest(self, needs_memory: bool = False) -> None:  # noqa: ARG002 - as that of `Engine`
         """End the session."""

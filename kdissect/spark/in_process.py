@@ -7,14 +7,11 @@ depend on how connections are divided. DataFrames need Spark, so `sql`, `export`
 it.
 """
 
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kdissect.files import ScratchDirectory
 from kdissect.jit import kernel_cache
-from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.scratch_engine import ScratchEngine
 from kdissect.spark.session import LOCAL_MASTER, SparkSettings
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.switch import Shortcut, is_on
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kdissect.spark.in_process_backend import InProcessBackend
-    from kdissect.streams.tls.keylog import KeyLog
+    from kdissect.spark.reading_stop import ReadingStop
 
 
 def runs_in_process(settings: SparkSettings, paths: "Sequence[str]") -> bool:
@@ -35,17 +32,8 @@ def runs_in_process(settings: SparkSettings, paths: "Sequence[str]") -> bool:
     )
 
 
-class InProcessEngine:
-    """The place of a run without Spark. It is a context manager, and closing it removes its files."""
-
-    log: Path | None = None
-    may_be_helped = False  # this process scans everything anyway
-
-    def __init__(self, settings: SparkSettings) -> None:
-        self.settings = settings
-        with disk_full_explained():
-            self._scratch = ScratchDirectory()
-        self.afterwards = ExitStack()
+class InProcessEngine(ScratchEngine):
+    """The place of a run without Spark. This process scans everything, so nothing is scanned ahead."""
 
     @classmethod
     def start(cls, settings: SparkSettings) -> Self:
@@ -55,20 +43,6 @@ class InProcessEngine:
         """
         find_java()
         return cls(settings)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._scratch.end()
-        self.afterwards.close()
-
-    @property
-    def temporary(self) -> Path:
-        """A directory that lasts as long as the engine."""
-        return self._scratch.path
 
     def build(self) -> None:
         """Do nothing: there is nothing to start."""
@@ -87,9 +61,8 @@ class InProcessEngine:
         """Raise TypeError: DataFrames need Spark."""
         raise TypeError("a run without Spark has no session")
 
-    def share_keys(self, keys: "KeyLog") -> "KeyLog":
-        """Return the key log, which does not leave this process."""
-        return keys
+    def reading_stop(self, folder: Path) -> "ReadingStop":
+        """Return what ends the reading of a run, by files in a folder."""
+        from kdissect.spark.reading_stop import ReadingStop
 
-    def rest(self, needs_memory: bool = False) -> None:
-        """Do nothing: there is nothing to end (`needs_memory` as that of other engines)."""
+        return ReadingStop.new(folder)

@@ -105,10 +105,13 @@ class Analysis:
 
 
 def scan_ranges(
-    spark: "SparkContext | SparkSession | Backend", ranges: Sequence[RangeTask]
+    spark: "SparkContext | SparkSession | Backend",
+    ranges: Sequence[RangeTask],
+    stop: ReadingStop | None = None,
 ) -> list[RangeScan]:
     """Return the scans of ranges of captures, made by the executors: the `run` of an index on a cluster."""
-    return backend_of(spark).each(scan_range, ranges)
+    scan = partial(scan_range, is_stopped=stop.ends_index) if stop else scan_range
+    return backend_of(spark).each(scan, ranges)
 
 
 def figures(

@@ -1,29 +1,28 @@
-"""The end of reading before the captures end, when the user has pressed Ctrl-C, for a run on this machine.
+"""The end of reading before the captures end, when the user has pressed Ctrl-C.
 
-A job of Spark cannot be ended halfway and still return what it has. So its tasks look at files beside those
-of the run, and end by themselves:
+A job of Spark cannot be ended halfway and still return what it has. So its tasks look at numbers that all
+processes of the run share, and end by themselves. They lie in files beside those of the run, or with the
+driver of a cluster (see `number_log`, `served_numbers`).
 
+    index      stops at once. What counts as read is what was indexed: both passes read it to its end.
     pass one   stops at once. What counts as read are the splits before the first one that no task scanned.
     pass two   stops at the split that the furthest task has reached, so that all connections end there.
 
-A stop in pass one takes effect in pass two later: that pass gets as much time as the reading has taken until
-then. If a task of pass two has ended already, the others stop where they are, and tasks that have not begun
-leave out their connections. A later job of the same run reads the same splits.
+A stop in pass one takes effect in pass two later: from its first task on, that pass gets as much time as the
+reading has taken until then. If a task of pass two has ended already, the others stop where they are, and
+tasks that have not begun leave out their connections. A later job of the same run reads the same splits.
 
-A run on a cluster has no such files. There Ctrl-C ends the command.
+A run on a server of Spark Connect shares nothing. There Ctrl-C ends the command.
 """
 
-import os
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.spark.number_log import NumberLog
+from kdissect.spark.number_log import NumberLog, Numbers
 
 LEAST_SECONDS = 5.0
 """What pass two gets at least after a stop in pass one: Spark may still be starting."""
@@ -42,46 +41,59 @@ class Interruption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadingStop:
-    """The files in which this process and the tasks agree on the end of reading."""
+    """The numbers by which the driver and the tasks agree on the end of reading."""
 
-    due: NumberLog  # when reading is to stop, in ns of the clock of the machine (`time.monotonic_ns`)
-    unscanned: NumberLog  # splits that tasks of pass one did not scan
-    reached: NumberLog  # splits that tasks of pass two came to
-    ends: NumberLog  # splits at which tasks of pass two stopped
-    left_out: NumberLog  # one number for each task of pass two that did not begin
-    settled: NumberLog  # the split at which later jobs of the run stop
-    agreed: str  # a file with the split at which running tasks of pass two stop
+    index_due: Numbers  # a number if indexing is to stop
+    asked: Numbers  # for how long pass two goes on, in ns, once the user wants the reading to end
+    due: Numbers  # when pass two stops, in ns of the clock of the driver
+    unscanned: Numbers  # splits that tasks of pass one did not scan
+    reached: Numbers  # splits that tasks of pass two came to
+    ends: Numbers  # splits at which tasks of pass two stopped
+    left_out: Numbers  # one number for each task of pass two that did not begin
+    settled: Numbers  # the split at which later jobs of the run stop
+    agreed: Numbers  # the split at which running tasks of pass two stop
     begun_ns: int
 
     @classmethod
     def new(cls, folder: Path) -> "ReadingStop":
         """Return a stop that nobody has asked for, whose files lie in a folder."""
+        return cls.of(lambda name: NumberLog(str(folder / f"stop-{name}")))
 
-        def log(name: str) -> NumberLog:
-            return NumberLog(str(folder / f"stop-{name}"))
-
+    @classmethod
+    def of(cls, log: Callable[[str], Numbers]) -> "ReadingStop":
+        """Return a stop that nobody has asked for, with a log for each of its names."""
+        due = log("due")
         return cls(
-            due=log("due"),
+            index_due=log("index-due"),
+            asked=log("asked"),
+            due=due,
             unscanned=log("unscanned"),
             reached=log("reached"),
             ends=log("ends"),
             left_out=log("left-out"),
             settled=log("settled"),
-            agreed=str(folder / "stop-agreed"),
-            begun_ns=time.monotonic_ns(),
+            agreed=log("agreed"),
+            begun_ns=due.clock_ns(),
         )
+
+    def ask_index(self) -> None:
+        """Ask for the end of indexing."""
+        self.index_due.append(1)
+
+    def ends_index(self) -> bool:
+        """Return whether indexing is to stop."""
+        return bool(self.index_due.numbers())
 
     @property
     def is_asked_for(self) -> bool:
         """Whether the user wants the reading to end."""
-        return bool(self.due.numbers())
+        return bool(self.asked.numbers())
 
     def ask(self) -> None:
         """Ask all tasks to stop."""
-        now = time.monotonic_ns()
-        dissecting = self.reached.numbers()
-        wait_ns = 0 if dissecting else max(now - self.begun_ns, int(LEAST_SECONDS * NS_PER_S))
-        self.due.append(now + wait_ns)
+        taken_ns = self.due.clock_ns() - self.begun_ns
+        is_dissecting = bool(self.reached.numbers())
+        self.asked.append(0 if is_dissecting else max(taken_ns, int(LEAST_SECONDS * NS_PER_S)))
 
     def lets_scan(self, ordinal: int) -> bool:
         """Return whether pass one shall scan a split. Note it if not. The first split is always scanned."""
@@ -121,9 +133,8 @@ class ReadingStop:
         Later jobs of the run leave out the same splits. Without a stop, they may still be stopped.
         """
         if not self.is_asked_for:
-            for log in (self.reached, self.ends):
-                with suppress(OSError):
-                    os.unlink(log.path)
+            self.reached.forget()
+            self.ends.forget()
             return None
         if not self.settled.numbers():
             ends = self.ends.numbers() or [min(self.unscanned.numbers(), default=TO_THE_END)]
@@ -132,8 +143,12 @@ class ReadingStop:
         return Interruption(split, tasks) if split < TO_THE_END or tasks else None
 
     def _is_due(self) -> bool:
-        due = self.due.numbers()
-        return bool(due) and time.monotonic_ns() >= due[0]
+        """Return whether pass two is to stop. The time that it still has begins with its first task."""
+        asked = self.asked.numbers()
+        if not asked:
+            return False
+        now = self.due.clock_ns()
+        return now >= self.due.first(now + asked[0])
 
     def _agree(self, ordinal: int) -> int:
         """Return the split at which a task stops that has come to the split `ordinal`.
@@ -144,16 +159,7 @@ class ReadingStop:
         reached = self.reached.numbers()
         if TO_THE_END in reached:
             return ordinal
-        draft = Path(f"{self.agreed}-{os.getpid()}")
-        with suppress(OSError):
-            draft.write_text(str(max(reached, default=ordinal) + 1))
-            os.link(draft, self.agreed)  # fails if another task was first
-        with suppress(OSError):
-            draft.unlink()
-        try:
-            return int(Path(self.agreed).read_text())
-        except (OSError, ValueError):
-            return ordinal
+        return self.agreed.first(max(reached, default=ordinal) + 1)
 
 
 def _ordinal(batch: pa.RecordBatch) -> int:

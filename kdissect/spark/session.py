@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from kdissect.spark.reading_stop import ReadingStop
     from kdissect.streams.tls.keylog import KeyLog
 
 LOCAL_HEAP = "512m"
@@ -323,6 +324,24 @@ class Engine:
                 "others on its network can read them"
             )
         return keys
+
+    def reading_stop(self, folder: Path) -> "ReadingStop":
+        """Return what ends the reading of a run: files in a folder, or numbers that the driver serves."""
+        from kdissect.spark.reading_stop import ReadingStop
+
+        if self.settings.local:
+            return ReadingStop.new(folder)
+        from kdissect.spark.served_numbers import NumberServer
+
+        server = NumberServer(self.driver_hosts)
+        self.afterwards.callback(server.end)
+        return ReadingStop.of(lambda _name: server.new_log())
+
+    def driver_hosts(self) -> tuple[str, str]:
+        """Return the host name of the driver for executors, and the address that it listens at."""
+        conf = self.context().getConf()
+        host = conf.get("spark.driver.host") or "127.0.0.1"
+        return host, conf.get("spark.driver.bindAddress") or host
 
     def _local_places(self) -> dict[str, str]:
         """Return where a local Spark keeps its files and sockets, all in the directory of the run.

@@ -60,6 +60,22 @@ def test_compressed_files_are_spooled(tmp_path: Path, spool: str, kind: str) -> 
     assert content(inputs) == [PCAP]
 
 
+def test_unpacking_ends_when_it_is_stopped(
+    tmp_path: Path, spool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdissect.capture.inputs.CHUNK_BYTES", 200)
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(COMPRESSED["gzip"])
+    calls = iter(range(4))
+    paths = [str(tmp_path / name) for name in ("first", "second")]
+    inputs = open_inputs(paths, spool, is_stopped=lambda: next(calls, None) is None)
+    (file,) = inputs.files
+    (part,) = content(inputs)
+    assert (file.name, file.warnings, inputs.left) == (paths[0], (), 2)
+    assert 0 < len(part) < len(PCAP)
+    assert PCAP.startswith(part)
+
+
 def test_large_compressed_files(tmp_path: Path, spool: str) -> None:
     data = PCAP + bytes(9_000_000) + os.urandom(100_000)
     for name, packed in {"g": gzip.compress(data), "z": zstandard.compress(data)}.items():

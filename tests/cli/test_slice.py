@@ -57,7 +57,7 @@ def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, part = tmp_path / "whole.pcapng", tmp_path / "part.pcapng"
-    monkeypatch.setattr("kdissect.cli.slice.SPLIT_BYTES", 50_000)
+    monkeypatch.setattr("kdissect.cli.dump_input.SPLIT_BYTES", 50_000)
     assert main(["slice", str(CAPTURE), "-o", str(whole)]) == 0
     scanned = []
 

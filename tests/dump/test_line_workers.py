@@ -8,6 +8,7 @@ import pytest
 
 from kdissect.cli import dump as command
 from kdissect.cli.main import main
+from kdissect.dump import line_workers
 from kdissect.dump.line_workers import (
     BATCH_BYTES,
     BATCH_EXCHANGES,
@@ -91,8 +92,9 @@ def test_workers_write_what_one_process_writes(
     texts = []
     monkeypatch.setenv("KDISSECT_ANONYMIZE_KEY", "key")
     for worth, processes in ((1, 2), (1, 1)):
-        monkeypatch.setattr(command, "WORTH_WORKERS", worth)
-        monkeypatch.setattr(command, "processor_count", lambda count=processes: count)
+        monkeypatch.setattr(line_workers, "WORTH_WORKERS", worth)
+        for module in (command, line_workers):
+            monkeypatch.setattr(module, "processor_count", lambda count=processes: count)
         assert main(["dump", str(STEADY), *options]) == 0
         texts.append(capfdbinary.readouterr().out)
     assert texts[0] == texts[1]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES, Counts
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import merge, summarise
 from kdissect.spark import tasks

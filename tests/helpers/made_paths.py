@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.report.partials import summarise
 from kdissect.tables.schemas import BROKERS, TCP_SPANS, TCP_STEPS

@@ -9,8 +9,8 @@ import pyarrow as pa
 from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import Summary
 from kdissect.report.partials import (
     Partial,

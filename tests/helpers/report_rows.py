@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import PartialTable
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy, Summary
 from kdissect.report.partials import summarise
 from kdissect.report.render.json import to_json

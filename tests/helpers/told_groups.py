@@ -13,7 +13,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import Summary
 from kdissect.report.partials import merge, summarise
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES

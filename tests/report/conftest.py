@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import Summary
 from kdissect.report.partials import Partial, summarise
 from tests.helpers import paper_capture

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page import pivot
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.timeline.grid import grid_over

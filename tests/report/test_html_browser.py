@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.render.html.page import render_page

@@ -12,7 +12,7 @@ from kdissect.report import partials
 from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
     EMPTY,

@@ -3,7 +3,7 @@
 import pytest
 
 from kdissect.errors import UsageError
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.partials import summarise
 from kdissect.report.summary_thresholds import SUMMARY_VOCABULARY
 from kdissect.report.thresholds import conditions

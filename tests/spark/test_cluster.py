@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import re
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
 from kdissect.cli.context import prepare_run
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
@@ -32,6 +34,7 @@ from kdissect.spark.table_writer import (
     TableStore,
 )
 from kdissect.tables.schemas import TABLES
+from tests.helpers.command import COMMAND, environment
 from tests.helpers.spark_cluster import Standalone
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
@@ -198,3 +201,29 @@ def test_a_worker_that_dies_half_way_changes_nothing(
     assert build_report(found.partial, facts) == build_report(
         from_arrow(steps.partials_only(expected)), facts
     )
+
+
+def test_the_first_interrupt_reports_what_was_read(cluster: Standalone, tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
+    )
+    run = subprocess.Popen(
+        [*COMMAND, "analyze", CAPTURE, "--full", "--master", cluster.master, "--split-bytes", "50000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=str(cluster.python)),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    assert run.stderr
+    for line in run.stderr:
+        if b"packets," in line:
+            break
+    run.send_signal(signal.SIGINT)
+    output, errors = run.communicate(timeout=250)
+    assert run.returncode == 130, errors
+    assert b"interrupted: what came until now is reported" in errors
+    told = re.search(rb"interrupted: only ([\d.]+) KiB of 1.60 MiB were read", errors)
+    assert told, errors
+    assert float(told[1]) < 100
+    assert told[0] in output
+    assert b"Traceback" not in errors

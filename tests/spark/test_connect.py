@@ -11,7 +11,7 @@ import kdissect as package
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import connect, jobs
 from kdissect.spark.connect import ConnectEngine, ConnectError

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from kdissect.capture.index.splits import Split
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs, tasks

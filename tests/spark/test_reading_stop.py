@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.index.splits import Split
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import jobs, reading_stop
 from kdissect.spark.jobs import AnalysisWork

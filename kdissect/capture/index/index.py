@@ -9,9 +9,10 @@ machines can therefore index one file. The result is that of one scan of the who
 end where ranges do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from kdissect.capture.formats import pcap, pcapng
@@ -25,6 +26,7 @@ from kdissect.capture.index.range_merge import (
     merge_scans,
 )
 from kdissect.capture.index.range_scan import (
+    STOPPED,
     ByteRange,
     RangeScan,
     RangeTask,
@@ -78,6 +80,8 @@ class CaptureIndex:
 
     files: tuple[FileIndex, ...]
     splits: tuple[Split, ...]
+    unread_bytes: int = 0
+    """Bytes of the captures behind the last split, if the user ended the reading while they were indexed."""
 
     @property
     def packets(self) -> int:
@@ -130,6 +134,7 @@ def index_captures(
     """Return the index of all files. Raise InputError for a file that cannot be read.
 
     `progress` is called with the bytes scanned so far and in all. `run` scans ranges, by default in threads.
+    If its scans are `STOPPED`, the index is that of the first files, up to where the last one was scanned.
     """
     run = run or in_threads
     split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
@@ -137,15 +142,24 @@ def index_captures(
     plans = [plan_file(file, split_bytes, chunk_bytes, range_bytes) for file in files]
     tasks = [task for plan in plans for task in plan.tasks()]
     scans = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
-    found = [
-        _file_index(file, plan, merge_scans(plan, list(islice(scans, len(plan.ranges))), run))
-        for file, plan in zip(files, plans, strict=True)
-    ]
+    merged = [merge_scans(plan, list(islice(scans, len(plan.ranges))), run) for plan in plans]
+    found = [_file_index(*one) for one in zip(files, plans, merged, strict=True)]
+    unfinished = {one.file for one, scan in zip(found, merged, strict=True) if scan.ended == STOPPED}
     found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
+    if unfinished:
+        found = _up_to(found, unfinished)
     splits = (split for one in found for split in one.splits)
     numbered = iter([replace(split, index=index) for index, split in enumerate(splits)])
     ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in found)
-    return CaptureIndex(ordered, tuple(split for one in ordered for split in one.splits))
+    read = tuple(split for one in ordered for split in one.splits)
+    unread = sum(plan.size for plan in plans) - sum(split.stop - split.start for split in read)
+    return CaptureIndex(ordered, read, unread if unfinished else 0)
+
+
+def _up_to(files: list[FileIndex], unfinished: Collection[CaptureFile]) -> list[FileIndex]:
+    """Return the files up to the first one that was not scanned to its end."""
+    last = next(number for number, one in enumerate(files) if one.file in unfinished)
+    return [one for one in files[: last + 1] if one.packets or one.file not in unfinished]
 
 
 def _with_progress(
@@ -160,15 +174,20 @@ def _with_progress(
         yield scan
 
 
-def in_threads(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
-    """Return the scans of ranges, made on all cores: the kernels release the lock of the interpreter."""
-    cores = processor_count()
-    workers = min(len(tasks), cores)
+def in_threads(
+    tasks: Sequence[RangeTask], is_stopped: Callable[[], bool] = lambda: False
+) -> Iterator[RangeScan]:
+    """Return the scans of ranges, of what is read until `is_stopped`.
+
+    They are made on all cores: the kernels release the lock of the interpreter.
+    """
+    scan = partial(scan_range, is_stopped=is_stopped)
+    workers = min(len(tasks), processor_count())
     if workers < 2:
-        yield from one_by_one(tasks)
+        yield from map(scan, tasks)
         return
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(scan_range, tasks)
+        yield from pool.map(scan, tasks)
 
 
 def one_by_one(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:

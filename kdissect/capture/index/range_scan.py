@@ -6,7 +6,7 @@ assumption. Packet numbers count from the range's first packet, sections from th
 beginning.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,8 @@ LINK_TYPES = 1 << 16
 NOWHERE = -1
 NO_CLOCK = -1  # stands for an unknown time of the previous packet: no packet has it
 END = "END"
+STOPPED = "STOPPED"
+"""The user ended the reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class RangeScan:
 
     entry: ScanStart
     stop: int  # file offset of the first record or block that was not passed
-    ended: str  # why: END, or the name of a ReadOutcome or BlockOutcome
+    ended: str  # why: END, STOPPED, or the name of a ReadOutcome or BlockOutcome
     in_force: SectionState  # at `stop`
     counts: tuple[int, ...]  # the fields of `split_stats`, PACKETS … RECALLABLE
     link_types: frozenset[int]  # -1: packets of an interface that was not described
@@ -92,24 +94,29 @@ class RangeTask:
     guess: bool = False
 
 
-def scan_range(task: RangeTask) -> RangeScan:
-    """Return the scan of one range. Raise InputError for a file that cannot be read."""
+def scan_range(task: RangeTask, is_stopped: Callable[[], bool] = lambda: False) -> RangeScan:
+    """Return the scan of one range, of what is read until `is_stopped`.
+
+    Raise InputError for a file that cannot be read.
+    """
     part, entry = task.range, task.entry
     try:
         with open_storage(part.path) as source:
-            if task.guess:
+            if task.guess and not is_stopped():
                 begin = guessed(
                     source, part.start, part.size, part.format, part.record_header, entry.in_force
                 )
                 entry = ScanStart(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
-            return _RangeScanner(part, entry, source).result()
+            return _RangeScanner(part, entry, source, is_stopped).result()
     except OSError as error:
         raise InputError.of(part.name, error) from None
 
 
 class _RangeScanner:
-    def __init__(self, part: ByteRange, entry: ScanStart, source: CaptureStorage) -> None:
-        self._part, self._entry, self._source = part, entry, source
+    def __init__(
+        self, part: ByteRange, entry: ScanStart, source: CaptureStorage, is_stopped: Callable[[], bool]
+    ) -> None:
+        self._part, self._entry, self._source, self._is_stopped = part, entry, source, is_stopped
         self._sections = SectionReader(entry.in_force, entry.blocks)
         self._counts = split_stats.new_counts()
         self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
@@ -146,6 +153,9 @@ class _RangeScanner:
         cuts = np.empty((walk.room, split_stats.CUT_FIELDS), dtype=np.int64)
         layout, outcome, ended = self._layout(), ReadOutcome.MORE, ""
         while not ended:
+            if self._is_stopped():
+                ended = STOPPED
+                break
             outcome = walk.advance(layout, look=True)
             finished = split_stats.count_records(
                 walk.records, part.split_bytes, self._counts, self._links, self._last, cuts

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.regrid import StepGrids, regrid
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.report.partials import Partial, merge
 from kdissect.report.timeline.grid import MS, SIGNAL_STEPS, Grid

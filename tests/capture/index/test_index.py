@@ -1,14 +1,17 @@
 """The survey: what it counts, how it cuts, and that neither depends on how the file is read."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.index import CaptureIndex, index_captures
+from kdissect.capture.index.index import CaptureIndex, in_threads, index_captures
+from kdissect.capture.index.range_scan import RangeScan, RangeTask, scan_range
 from kdissect.capture.inputs import CaptureFile
 from tests.helpers.crafted_packets import ethernet, pcap, survey_bytes, tcp
 from tests.helpers.random_traffic import packets, pcap_traffic, pcapng_traffic
@@ -110,3 +113,43 @@ def test_packets_longer_than_the_buffer_are_passed(tmp_path: Path) -> None:
     assert (found.packets, found.latest_time_ns) == (3, 9 * 10**9)
     assert replace(found.files[0]) == found.files[0]
     assert isinstance(found, CaptureIndex)
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("range_bytes", [4_000, 1 << 20])
+def test_an_index_that_is_stopped_holds_the_first_packets(
+    tmp_path: Path, name: str, range_bytes: int
+) -> None:
+    (tmp_path / name).write_bytes(MADE[name])
+    file = CaptureFile(str(tmp_path / name), name)
+    everything = index_captures([file], 4_000, chunk_bytes=2_000, range_bytes=range_bytes)
+    for patience in (0, 1, 2, 5, 11):
+        left = iter(range(patience))
+        run = partial(in_threads, is_stopped=lambda left=left: next(left, None) is None)
+        part = index_captures([file], 4_000, chunk_bytes=2_000, range_bytes=range_bytes, run=run)
+        read = sum(split.stop - split.start for split in part.splits)
+        assert part.unread_bytes == len(MADE[name]) - read > 0
+        assert part.packets == sum(split.packets for split in part.splits) < everything.packets
+        assert [split.first_packet for split in part.splits] == [
+            split.first_packet for split in everything.splits[: len(part.splits)]
+        ]
+        assert (part.packets > 0) == bool(part.files)
+        assert part.warnings == ()
+    assert part.packets > 0
+    assert everything.unread_bytes == 0
+
+
+def test_files_behind_the_one_that_was_stopped_are_left_out(tmp_path: Path) -> None:
+    files = []
+    for number in range(3):
+        data = pcap([(3 - number, 0, ethernet(tcp(payload=b"x"))) for _ in range(10)])
+        (tmp_path / f"{number}").write_bytes(data)
+        files.append(CaptureFile(str(tmp_path / f"{number}"), f"{number}"))
+
+    def run(tasks: Sequence[RangeTask]) -> list[RangeScan]:
+        return [scan_range(task, lambda task=task: task.range.name == "2") for task in tasks]
+
+    part = index_captures(files, run=run)
+    assert [file.file.name for file in part.files] == ["1", "0"]
+    headers = 24 * len(part.files)
+    assert part.unread_bytes == (tmp_path / "2").stat().st_size + headers

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.connection_totals import connection_totals
 from kdissect.report.build.data_quality import QUALITY_RULES, QualityInput, quality_counters
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import EMPTY
 from kdissect.report.query.connection_facts import read_connection_facts

@@ -5,8 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.find_topic_clients import find_topic_clients
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from tests.helpers import paper_capture

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
 from tests.helpers import paper_capture

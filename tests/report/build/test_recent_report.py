@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.index.index import CaptureIndex
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.recent_report import STEP_NS, recent_report
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.report.timeline.grid import Grid
 from kdissect.tables.build import dissect_batches

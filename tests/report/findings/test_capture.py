@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.tables.schemas import CONNECTIONS, EXCHANGES

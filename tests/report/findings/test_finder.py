@@ -1,6 +1,6 @@
 """Findings are ordered by severity."""
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.incidents.cause import Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_links import stated
 from kdissect.report.incidents.join import MAX_INCIDENTS, find_incidents

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import AppliedFilter, CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.render.header import header

@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model import findings, incidents
 from kdissect.report.model import summary as names
 from kdissect.report.model.summary import CaptureFacts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import EMPTY
 from kdissect.report.render.profile_table import NAMELESS, NOTES, TITLES, profile

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.render.report_text import render

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.partials import summarise
 from kdissect.report.render.quality import legend, quality
 from kdissect.report.render.report_text import render

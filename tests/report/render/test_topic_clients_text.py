@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.find_topic_clients import find_topic_clients
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.render.terminal import Terminal

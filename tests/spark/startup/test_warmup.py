@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kdissect
-from kdissect.report.build.report import build_report
+from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark.startup.warmup import CAPTURES, warm_up
 from tests.helpers.command import environment

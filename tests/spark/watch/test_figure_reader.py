@@ -7,10 +7,10 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
 from kdissect.report.build.page.page_names import Plain
 from kdissect.report.build.regrid import StepGrids
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import Summary
 from kdissect.report.partials import from_arrow
 from kdissect.spark import tasks

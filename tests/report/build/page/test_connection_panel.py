@@ -2,10 +2,10 @@
 
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page import connection_panel as module
 from kdissect.report.build.page.connection_panel import describe_connections, round_trips
 from kdissect.report.build.page.page_names import NOT_SINGLED_OUT, PageNames
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.query.connection_facts import read_connection_facts

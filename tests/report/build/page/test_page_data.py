@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.partials import (
     summarise,
 )

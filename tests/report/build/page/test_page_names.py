@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
     NumberedGroups,
@@ -13,7 +14,6 @@ from kdissect.report.build.page.page_names import (
     plain_latency,
     sorted_columns,
 )
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.query.connection_facts import read_connection_facts

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.partials import (
     summarise,
 )

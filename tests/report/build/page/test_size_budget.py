@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page import page_data as document_module
 from kdissect.report.build.page import pivot
 from kdissect.report.build.page.page_data import make_page_data
@@ -10,7 +11,6 @@ from kdissect.report.build.page.size_budget import (
     json_size,
     shorten,
 )
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
     summarise,

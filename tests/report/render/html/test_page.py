@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.example_panel import MOST_FOR_EXAMPLES
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
     EMPTY,
