@@ -13,6 +13,7 @@ CRITICAL, WARNING, NOTE = Severity
 REASONS = (
     "credentials_refused",
     "authentication_failed",
+    "login_absent",
     "right_missing",
     "topic_missing",
     "protocol_refused",
@@ -164,6 +165,19 @@ CLIENT_CAUSES = (
         means="The client has wrong credentials, or a mechanism that the listener does not "
         "offer; it cannot work.",
         next="the user and the password of this client, sasl.mechanism, and when they were changed",
+    ),
+    Cause(
+        name="login_missing",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("login_absent",),
+        judge=stated(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="servers close three or more connections of a client at its first request after ApiVersions, "
+        "none of which began a login, and never answer it",
+        against="the request has a version that the server does not speak, or is very large",
+        means="The listener wants a SASL login, and the client does not begin one.",
+        next="security.protocol of the client (SASL_PLAINTEXT or SASL_SSL), and the port that it uses",
     ),
     Cause(
         name="missing_right",

@@ -1,16 +1,25 @@
-"""Signals about logins that fail without an error: the server closes the connection after a SASL token.
+"""Signals about logins that fail without an error, and those that are not begun.
+
+    credentials_refused     the server closes the connection after a SASL token
+    login_absent            the server closes connections of a client at its first request, without a login
 
 SaslHandshake 0 has no response for a failure, and some servers close in place of one that SaslAuthenticate
 has. A single connection that a server closes while its client logs in tells nothing, as it may have stopped.
+
+A listener that wants a login answers ApiVersions, and closes at any other request before SASL has begun.
 """
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import counted, listed
@@ -21,12 +30,26 @@ CLOSED_AGAIN = 2
 """So many logins that a server cut off were refused, if none of the client succeeded."""
 
 NAMED = 3
+LOGIN_KINDS = (
+    SignalKind("login_absent", "servers close connections of a client without a login", SignalCounts.CUT),
+)
+BEFORE_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+"""Requests that a listener with SASL takes before the login."""
+
+NO_LOGIN_REPEATED = 3
+AT_ONCE_NS, LARGEST_BYTES = SECOND, 64 << 10
+"""A connection that ends later, or after a larger request, has another reason."""
 
 
 def login_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about logins."""
+    if len(context.facts.numbers):
+        yield from _cut_logins(context)
+        yield from _without_login(context)
+
+
+def _cut_logins(context: SignalContext) -> Iterator[Signal]:
     """Yield `credentials_refused` for clients whose logins end with a close by the server."""
-    if not len(context.facts.numbers):
-        return
     facts, columns, connections = ClientFacts(context), context.facts.columns, context.connections
     raw = columns.equals("sasl_outcome", "failed") & ~columns.present("sasl_error")
     cut = columns.equals("sasl_outcome", "unfinished") & connections.ends & connections.by_server
@@ -67,6 +90,72 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
         clients=[client],
         requests=len(rows),
         evidence=[connection_evidence(client, detail, select_connections(context.rules, chosen))],
+    )
+
+
+def refused_versions(context: SignalContext) -> Mask:
+    """Return which connections had a request of a version that brokers refuse."""
+    refused = [row.location.connection or 0 for row in context.rules.of_kind("refused_version")]
+    found: Mask = np.isin(context.facts.numbers, refused)
+    return found
+
+
+def closed_before_login(context: SignalContext) -> Mask:
+    """Return which connections a server closed at their first request other than ApiVersions.
+
+    If it did not answer ApiVersions either, others must log in at that server.
+    """
+    columns, facts = context.facts.columns, context.connections
+    asked = [
+        one.location.connection or 0
+        for one in context.rules.of_kind("unanswered")
+        if one.api_key not in BEFORE_LOGIN
+        and one.closed_ns is not None
+        and one.closed_ns - one.last_ns <= AT_ONCE_NS
+    ]
+    logged_in = columns.present("sasl_mechanism")
+    closed = facts.by_server & facts.ends & columns.equals("opened", "handshake") & ~logged_in
+    closed &= np.isin(context.facts.numbers, asked) & ~refused_versions(context)
+    closed &= (columns.ints("responses") <= 1) & (columns.ints("bytes_to_server") < LARGEST_BYTES)
+    wants_login = np.isin(facts.server, np.unique(facts.server[logged_in]))
+    found: Mask = closed & ((columns.ints("responses") == 1) | wants_login)
+    return found
+
+
+def _without_login(context: SignalContext) -> Iterator[Signal]:
+    """Yield one signal for each client that servers close again and again, and never answer."""
+    columns, facts = context.facts.columns, context.connections
+    closed = closed_before_login(context)
+    served = facts.talks & (columns.ints("responses") > 1)
+    for client in np.unique(facts.client[closed]).tolist():
+        rows = np.flatnonzero(closed & (facts.client == client))
+        answered = served & (facts.client == client) & np.isin(facts.server, facts.server[rows])
+        if len(rows) >= NO_LOGIN_REPEATED and not answered.any():
+            yield _no_login(context, client, rows)
+
+
+def _no_login(context: SignalContext, client: int, rows: Ints) -> Signal:
+    facts, name = context.connections, context.client_names[client]
+    begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
+    servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
+    others = np.isin(facts.server, facts.server[rows])
+    mechanisms = context.facts.columns.arrow("sasl_mechanism").filter(others).drop_null().unique().to_pylist()
+    known = f"; others log in there by {listed(sorted(mechanisms), NAMED)}" if mechanisms else ""
+    return make_signal(
+        "login_absent",
+        (SubjectKind.CLIENT, name),
+        (begin, None if context.end_ns - last < 5 * SECOND else last),
+        f"{name} sends requests without a login since {format_clock(begin)}: {listed(servers, NAMED)} closed "
+        f"{counted(len(rows), 'connection')} of it at the first request after ApiVersions{known}",
+        measures={"connections": len(rows), "others": len(mechanisms)},
+        servers=servers,
+        clients=[name],
+        requests=len(rows),
+        evidence=[
+            connection_evidence(
+                name, "closed by the server at a request", select_connections(context.rules, rows)
+            )
+        ],
     )
 
 

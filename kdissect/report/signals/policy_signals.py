@@ -20,6 +20,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.login_signals import closed_before_login, refused_versions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE
@@ -47,12 +48,10 @@ def policy_signals(context: SignalContext) -> Iterator[Signal]:
 def _at_once(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for each client host whose connections servers close at once, again and again."""
     columns, facts = context.facts.columns, context.connections
-    refused = {row.location.connection for row in context.rules.of_kind("refused_version")}
-    numbers = columns.ints("connection").tolist()
     at_once = facts.by_server & columns.equals("protocol", "kafka") & columns.equals("opened", "handshake")
     at_once &= (facts.closed_ns - facts.first_ns <= AT_ONCE_NS) & (columns.ints("responses") == 0)
     at_once &= columns.ints("bytes_to_client") == 0
-    at_once &= np.array([number not in refused for number in numbers], bool)
+    at_once &= ~refused_versions(context) & ~closed_before_login(context)
     for host in np.unique(facts.host[at_once]).tolist():
         rows = np.flatnonzero(at_once & (facts.host == host))
         if len(rows) >= REPEATED:

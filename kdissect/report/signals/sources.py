@@ -14,7 +14,7 @@ from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
-from kdissect.report.signals.login_signals import login_signals
+from kdissect.report.signals.login_signals import LOGIN_KINDS, login_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
@@ -69,6 +69,7 @@ ALL_KINDS = (
     *REPLICA_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
+    *LOGIN_KINDS,
     *GROUP_KINDS,
     *TRANSACTION_KINDS,
     *LOAD_KINDS,

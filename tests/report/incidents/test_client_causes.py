@@ -178,8 +178,23 @@ def served_old_client(story):
     old_client(story, is_served=True)
 
 
+def without_login(story, times=6):
+    """A client whose connections are closed at its first request after ApiVersions."""
+    for number in range(times):
+        at_ms = 10_000 + 1_000 * number
+        line = story.connect("10.1.0.2", ("10.0.0.1", 9094), client_id="plain", at_ms=at_ms)
+        line.call(at_ms + 1, 1, ApiKey.API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
+        line.ask(at_ms + 3, ApiKey.METADATA, 9, {"topics": []})
+        line.close(at_ms + 4, by_client=False)
+
+
+def server_that_stops(story):
+    without_login(story, times=2)
+
+
 CASES = {
     "wrong_password": (wrong_password, right_password),
+    "login_missing": (without_login, server_that_stops),
     "missing_right": (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), refused(0)),
     "quota": (quota, little_quota),
     "record_too_large": (refused(ErrorCode.MESSAGE_TOO_LARGE), refused(0)),
