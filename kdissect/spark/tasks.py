@@ -12,6 +12,7 @@ holds at most the descriptors of one split, the state of open connections, and o
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,7 @@ from kdissect.tables.filters import (
     Filter,
     TableBatches,
 )
+from kdissect.tables.name_rows import name_batches
 from kdissect.tables.schemas import BROKERS, NAMES, ROW_TABLES
 
 COUNTS_PART = "counts"
@@ -60,6 +62,8 @@ MERGED_AT = 16  # partials that are merged at a time
 # exchanges a third of all time for figures.
 BATCH_ROWS = {"exchanges": 1 << 15, "partitions": 1 << 16, "tcp_steps": 1 << 14}
 LARGE_BATCH = 1 << 14  # exchanges
+
+TablesTogether: TypeAlias = Mapping[str, pa.RecordBatch | pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +94,11 @@ def build_tables(
 ) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
 
-    With `coded`, texts are codes as far as nothing has to look at them before figures do.
+    With `coded`, texts are codes, unless names are replaced: figures and filters look at each text once.
     """
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
-    coded = coded and treatment.filter.selects_everything and treatment.pseudonyms is None
+    coded = coded and treatment.pseudonyms is None
     decoder = PayloadDecoder(treatment.schemas)
     for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded, decoder):
         kept = batch_filter.select(tables)
@@ -173,8 +177,8 @@ def names_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
 ) -> Iterator[pa.RecordBatch]:
     """Return the pairs of topic id and name that descriptors lead to (columns of NAMES), each once."""
-    yield from (
-        rows for name, rows in tables_step(batches, splits, (), TableOptions(keys=keys)) if name == "names"
+    yield _names_batch(
+        {pair for tables in name_batches(batches, splits, keys) for pair in name_pairs(tables["names"])}
     )
 
 
@@ -183,10 +187,10 @@ def known_step(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Return the rows of NAMES and BROKERS that filters need, each once."""
     rows_of: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
-    for tables in dissect_batches(batches, splits, keys):
-        for name, rows in rows_of.items():
-            if name in tables and tables[name].num_rows:
-                rows.append(tables[name])
+    for tables in name_batches(batches, splits, keys):
+        for name, rows in tables.items():
+            if rows.num_rows:
+                rows_of[name].append(rows)
     for name, schema in (("names", NAMES), ("brokers", BROKERS)):
         table = pa.Table.from_batches(rows_of[name], schema).group_by(schema.names).aggregate([])
         for batch in table.to_batches():
@@ -244,11 +248,11 @@ def counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[p
         yield batch
 
 
-def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
+def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TablesTogether]:
     """Join small batches: figures cost time per batch, and a split of large messages has few exchanges.
 
-    Joining copies, so a batch that is large already overtakes the small ones that are held: the order of
-    batches does not matter to figures.
+    A batch that is large already overtakes the small ones that are held: the order of batches does not matter
+    to figures.
     """
     held: list[TableBatches] = []
     for tables in batches:
@@ -267,14 +271,15 @@ def _rows(held: Sequence[TableBatches], table: str) -> int:
     return sum(tables[table].num_rows for tables in held if table in tables)
 
 
-def _joined(held: Sequence[TableBatches]) -> TableBatches:
+def _joined(held: Sequence[TableBatches]) -> TablesTogether:
+    """Return batches as one table each. Nothing is copied: figures copy the columns that they need."""
     if len(held) == 1:
         return held[0]
     rows: dict[str, list[pa.RecordBatch]] = {}
     for tables in held:
         for name, batch in tables.items():
             rows.setdefault(name, []).append(batch)
-    return {name: pa.concat_batches(batches) for name, batches in rows.items()}
+    return {name: pa.Table.from_batches(batches) for name, batches in rows.items()}
 
 
 def name_pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:

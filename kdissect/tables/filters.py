@@ -156,7 +156,7 @@ class BatchFilter:
             kept["exchanges"] = exchanges.filter(pa.array(selected))
             for name, rows in rows_of.items():
                 kept[name] = tables[name].filter(pa.array((rows >= 0) & selected[rows]))
-            self._connections.update(kept["exchanges"]["connection"].to_pylist())
+            self._connections.update(np.unique(kept["exchanges"]["connection"].to_numpy()).tolist())
         if "connections" in tables:
             connections = tables["connections"]
             kept["connections"] = connections.filter(pa.array(self._select_connections(connections)))
@@ -202,8 +202,7 @@ class BatchFilter:
         if wanted.brokers:
             selected &= self._is_served(exchanges["connection"], tables.get("ends"))
         if wanted.topics:
-            topic = pc.coalesce(partitions["topic"], _mapped(partitions["topic_id"], self._names.topics))
-            selected &= with_partition(_mask(topic, lambda name: matches(name, wanted.topics)))
+            selected &= with_partition(self._names_topic(partitions))
         if wanted.errors:
             failed, failed_partitions = (
                 _mask(table["error_code"], lambda code: matches_error(code, wanted.errors))
@@ -211,6 +210,13 @@ class BatchFilter:
             )
             selected &= failed | with_partition(failed_partitions)
         return selected
+
+    def _names_topic(self, partitions: pa.RecordBatch) -> Mask:
+        """Return where the name of a topic is wanted, or, without a name, that of its id in the capture."""
+        topics, names = self._wanted.topics, self._names.topics
+        by_id = _mask(partitions["topic_id"], lambda topic_id: matches(names.get(topic_id), topics))
+        unnamed: Mask = partitions["topic"].is_null().to_numpy(zero_copy_only=False)
+        return _mask(partitions["topic"], lambda name: matches(name, topics)) | (unnamed & by_id)
 
     def _is_served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Mask:
         """Return where the server of a connection, as the table ENDS has it, is one of the brokers."""
@@ -252,18 +258,10 @@ def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
 
 def _mask(column: pa.Array, is_wanted: Callable[[Any], bool]) -> Mask:
     """Return where a value of a column is wanted, asking once for each distinct value; null is not."""
-    coded = column.dictionary_encode()
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     wanted = np.array([*map(is_wanted, coded.dictionary.to_pylist()), False], bool)
     mask: Mask = wanted[coded.indices.fill_null(len(wanted) - 1).to_numpy(zero_copy_only=False)]
     return mask
-
-
-def _mapped(column: pa.Array, values: Mapping[str, str]) -> pa.Array:
-    """Return what the values of a text column map to; null where they map to nothing."""
-    coded = column.dictionary_encode()
-    return pa.array([values.get(key) for key in coded.dictionary.to_pylist()], pa.string()).take(
-        coded.indices
-    )
 
 
 def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Mask:
