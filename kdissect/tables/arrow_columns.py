@@ -105,12 +105,13 @@ def name_index(
     if len(keys) == 0:
         return np.zeros(len(codes), np.int64), np.zeros(len(codes), np.bool_), pa.array([], pa.string())
     if keys[-1] - keys[0] < DENSE_NAMES:  # a table: a binary search for each row takes ten times as long
-        place = np.full(keys[-1] - keys[0] + 1, -1, np.int64)
-        place[keys - keys[0]] = np.arange(len(keys))
-        index = place[np.clip(codes, keys[0], keys[-1]) - keys[0]]
+        place = np.full(keys[-1] - keys[0] + 3, -1, np.int64)  # both ends stand for what lies outside
+        place[keys - keys[0] + 1] = np.arange(len(keys))
+        index = place.take(codes - (keys[0] - 1), mode="clip")
+        known: NDArray[np.bool_] = index >= 0
     else:
         index = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
-    known: NDArray[np.bool_] = (index >= 0) & (keys[index] == codes)
+        known = keys[index] == codes
     if present is not None:
         known &= present
     return index, known, pa.array([names[key] for key in keys.tolist()], pa.string())

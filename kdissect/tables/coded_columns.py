@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.rows import COMPILED
 from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.arrow_columns import UUID_BYTES, int_column, name_index, text_column, uuid_column
 from kdissect.tables.partition_keys import hash_bytes, same_bytes
@@ -64,8 +65,10 @@ def number_spans(
     return count
 
 
-def _distinct(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s, Int64s]:
+def distinct_spans(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s, Int64s]:
     """Return the number of each span, -1 where there is none, and the first row of each number."""
+    if not COMPILED:
+        return distinct_bytes(arena, start, length)
     size = 1 << (SLOTS_A_ROW * max(1, len(start)) - 1).bit_length()
     slots = np.full(size, -1, np.int32)
     numbers, firsts = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
@@ -75,10 +78,23 @@ def _distinct(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s, Int6
     return numbers, firsts[:count]
 
 
+def distinct_bytes(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s, Int64s]:
+    """Return what `distinct_spans` does, by a copy of each span: without the compiler this is faster."""
+    number_of: dict[bytes, int] = {}
+    numbers = np.full(len(start), -1, np.int32)
+    firsts: list[int] = []
+    for row in np.flatnonzero(start >= 0).tolist():
+        number = number_of.setdefault(arena[start[row] : start[row] + length[row]].tobytes(), len(firsts))
+        if number == len(firsts):
+            firsts.append(row)
+        numbers[row] = number
+    return numbers, np.array(firsts, np.int64)
+
+
 def text_codes(arena: Bytes, start: Int64s, length: Int64s) -> pa.DictionaryArray:
     """Return spans as texts; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
     length = np.maximum(length, 0)
-    numbers, firsts = _distinct(arena, start, length)
+    numbers, firsts = distinct_spans(arena, start, length)
     return _coded(numbers, text_column(arena, start[firsts], length[firsts]))
 
 
@@ -87,7 +103,7 @@ def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
 
     Null where it is -1 or the id is zero.
     """
-    numbers, firsts = _distinct(arena, start, np.full(len(start), UUID_BYTES))
+    numbers, firsts = distinct_spans(arena, start, np.full(len(start), UUID_BYTES))
     return _coded(numbers, uuid_column(arena, start[firsts]))
 
 

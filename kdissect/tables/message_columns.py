@@ -50,16 +50,17 @@ class MessageColumns:
         read = len(self.columns.messages)
         # The exchanges before this one were read, or have no such side.
         self.reach = int(rows[read]) if read < len(rows) else self.count
+        self.message_of = np.full(self.count, -1, np.int64)  # of each exchange
+        self.message_of[rows[:read]] = np.arange(read)
+        self.derived: dict[str, tuple[Int64s, ...]] = {}  # what several tables need, made once
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Return a column of numbers for each exchange, and where it is present."""
-        read = self.columns.messages.integers(name)
-        return self.spread(read.values, 0), self.spread(read.present, False)
+        return self.columns.messages.integers_at(name, self.message_of)
 
     def spans(self, name: str) -> tuple[Int64s, Int64s]:
         """Return a column of spans for each exchange: start in the arena (-1: none) and length."""
-        read = self.columns.messages.spans(name)
-        return self.spread(read.start, -1), self.spread(read.length, 0)
+        return self.columns.messages.spans_at(name, self.message_of)
 
     def spread(self, values: NDArray[Number], absent: int | bool) -> NDArray[Number]:
         """Return values of messages as values of exchanges, `absent` for those without a message."""

@@ -26,15 +26,17 @@ class PartitionKeys(NamedTuple):
 
 
 def partition_keys(columns: MessageColumns) -> PartitionKeys:
-    """Return the topic-partitions that messages name."""
-    table = columns.columns.partitions
-    keys = np.full((len(table), 4), -1, np.int64)
-    keys[:, TOPIC] = table.spans("topic").start
-    keys[:, TOPIC_LENGTH] = table.spans("topic").length
-    keys[:, TOPIC_ID] = table.spans("topic_id").start
-    partition = table.integers("partition")
-    keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
-    return PartitionKeys(keys, columns.rows[table.message])
+    """Return the topic-partitions that messages name. They are made once, for partitions and ends of logs."""
+    if "partition_keys" not in columns.derived:
+        table = columns.columns.partitions
+        keys = np.empty((len(table), 4), np.int64)
+        keys[:, TOPIC] = table.spans("topic").start
+        keys[:, TOPIC_LENGTH] = table.spans("topic").length
+        keys[:, TOPIC_ID] = table.spans("topic_id").start
+        partition = table.integers("partition")
+        keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
+        columns.derived["partition_keys"] = keys, columns.rows[table.message]
+    return PartitionKeys(*columns.derived["partition_keys"])
 
 
 @jit_inner

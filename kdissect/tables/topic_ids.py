@@ -7,11 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.streams.engine import ExchangeBatch
+from kdissect.streams.flow_state import Int64s
 from kdissect.tables.arrow_columns import (
+    UUID_BYTES,
     int_column,
     text_column,
     uuid_column,
 )
+from kdissect.tables.coded_columns import distinct_spans
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS, NAMES
 
@@ -24,12 +27,22 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
     rows = columns.columns.partitions
     topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
     both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
-    # A topic's partitions share its spans: one row per topic is enough.
-    both = both[np.unique(topic_id.start[both], return_index=True)[1]]
+    # A topic's partitions share its spans and follow each other, and most messages name the same topics: few
+    # rows become text.
+    place = topic_id.start[both]
+    both = both[np.r_[True, place[1:] != place[:-1]]] if len(both) else both
+    both = both[_first_pairs(batch, topic_id.start[both], topic.start[both], topic.length[both])]
     ids = uuid_column(batch.arena, topic_id.start[both])
     names = text_column(batch.arena, topic.start[both], topic.length[both])
     known = np.flatnonzero(ids.is_valid())
     return _distinct(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
+
+
+def _first_pairs(batch: ExchangeBatch, ids: Int64s, start: Int64s, length: Int64s) -> Int64s:
+    """Return the first row of each pair of id and name."""
+    of_id, _ = distinct_spans(batch.arena, ids, np.full(len(ids), UUID_BYTES))
+    of_name, names = distinct_spans(batch.arena, start, length)
+    return np.sort(np.unique(of_id.astype(np.int64) * len(names) + of_name, return_index=True)[1])
 
 
 def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.tables import coded_columns
 from kdissect.tables.arrow_columns import name_column, text_column, uuid_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
 
@@ -35,6 +36,18 @@ def test_texts_are_those_of_the_plain_column(texts: list[bytes | None]) -> None:
     known = coded.dictionary.to_pylist()
     assert len(set(known)) == len(known)
     assert None not in known
+
+
+@given(TEXTS)
+def test_spans_are_numbered_alike_with_and_without_the_compiler(texts: list[bytes | None]) -> None:
+    arena, start, length = spans(texts)
+    found = []
+    for compiled in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(coded_columns, "COMPILED", compiled)
+            numbers, firsts = coded_columns.distinct_spans(arena, start, length)
+        found.append((numbers.tolist(), firsts.tolist()))
+    assert found[0] == found[1]
 
 
 @given(st.lists(st.sampled_from([None, bytes(16), b"1" * 16, b"1" * 15 + b"2"])))

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.jit.many_rows import are_many, read_only
 from kdissect.protocol.columnar.program_cache import library
+from kdissect.protocol.columnar.register_loops import take_integers, take_spans
 from kdissect.protocol.columnar.registers import (
     BROKER,
     BROKER_WIDTH,
@@ -108,6 +110,35 @@ class Table:
             there, start, length = self._present(slot), self.values[:, slot], self.values[:, slot + 1]
             self._spans[column] = Spans(np.where(there, start, -1), np.where(there, length, 0))
         return self._spans[column]
+
+    def fill_integers(self, column: str, rows: Ints, values: Ints, present: NDArray[np.bool_]) -> None:
+        """Fill a column of numbers at some rows, -1 for none, in where nothing is present yet."""
+        slot = _slot(self.registers, column, "integer")
+        if are_many(len(rows)):
+            take_integers(self.values, self.present, slot, read_only(rows), values, present)
+            return
+        places = np.flatnonzero((rows >= 0) & ~present)
+        places = places[self._present(slot)[rows[places]]]
+        values[places], present[places] = self.values[rows[places], slot], True
+
+    def integers_at(self, column: str, rows: Ints) -> Integers:
+        """Return a column of numbers at some rows; row -1 has nothing."""
+        taken = Integers(np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
+        self.fill_integers(column, rows, *taken)
+        return taken
+
+    def spans_at(self, column: str, rows: Ints) -> Spans:
+        """Return a column of byte strings at some rows; row -1 has nothing."""
+        slot = _slot(self.registers, column, "span")
+        taken = Spans(np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
+        if are_many(len(rows)):
+            take_spans(self.values, self.present, slot, read_only(rows), *taken)
+            return taken
+        places = np.flatnonzero(rows >= 0)
+        places = places[self._present(slot)[rows[places]]]
+        taken.start[places] = self.values[rows[places], slot]
+        taken.length[places] = self.values[rows[places], slot + 1]
+        return taken
 
     def _present(self, slot: int) -> NDArray[np.bool_]:
         there: NDArray[np.bool_] = (self.present & (1 << slot)) != 0

@@ -7,6 +7,7 @@ figures: it is negative or of days, since the clock stepped or packets of severa
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
@@ -21,14 +22,7 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
-from kdissect.report.aggregate.partial_tables import (
-    CALLS,
-    LATENCIES,
-    AnyColumn,
-    Measure,
-    make_table,
-    take_rows,
-)
+from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, Measure, make_table
 
 
 def group_by_client(exchanges: TableColumns) -> RowGroups:

@@ -45,12 +45,21 @@ class CodedText:
         return rank[self.numbers]
 
 
-def code_text(column: pa.Array) -> CodedText:
+def code_text(column: pa.Array | pa.ChunkedArray) -> CodedText:
     """Return a column of texts or dictionary codes as numbers. A dictionary must have each text once."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    indices = encoded.indices
-    numbers = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
-    return CodedText(numbers.astype(np.int64), encoded.dictionary)
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries()
+        chunks = encoded.chunks or [pa.array([], encoded.type)]
+    else:
+        chunks = [encoded]
+    numbers = [_codes(chunk.indices) for chunk in chunks]
+    return CodedText(numbers[0] if len(numbers) == 1 else np.concatenate(numbers), chunks[0].dictionary)
+
+
+def _codes(indices: pa.Array) -> Ints:
+    numbers: Ints = (indices.fill_null(-1) if indices.null_count else indices).to_numpy().astype(np.int64)
+    return numbers
 
 
 def repeat_text(text: str, count: int) -> CodedText:

@@ -27,6 +27,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.coded_text import repeat_text
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -41,13 +42,7 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import (
-    FINDING_INPUTS,
-    AnyColumn,
-    part_table,
-    roll_up,
-    take_rows,
-)
+from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, part_table, roll_up
 
 MEMBERSHIP = (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP)
 
@@ -209,7 +204,7 @@ def _counted(
     codes = [Codes(group_codes(clients).numbers[selection.rows], clients.count)]
     columns: dict[str, AnyColumn] = {}
     for name in (*CLIENT, *selection.keys, *EXTRA):
-        columns[name] = own[name] if name in own else take_rows(exchanges.column(name), selection.rows)
+        columns[name] = own[name] if name in own else ColumnRows(exchanges.column(name), selection.rows)
     codes += [_code(columns[name]) for name in selection.keys]
     groups = group_rows(*codes)
     earliest, latest = np.full(groups.count, INT64_RANGE.max), np.full(groups.count, INT64_RANGE.min)
@@ -238,4 +233,5 @@ def _counted(
 
 
 def _code(column: AnyColumn) -> Codes:
+    column = plain_column(column)
     return encode_range(column.astype(np.int64)) if isinstance(column, np.ndarray) else encode(column)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import api_codes
 from kdissect.report.aggregate.coded_text import CodedText, repeat_text
+from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -32,13 +33,7 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import (
-    FIRST_SEEN,
-    AnyColumn,
-    part_table,
-    roll_up,
-    take_rows,
-)
+from kdissect.report.aggregate.partial_tables import FIRST_SEEN, part_table, roll_up
 from kdissect.tables.column import INT16
 
 NUMBERS = r"[0-9]+"

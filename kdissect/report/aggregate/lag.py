@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.coded_text import repeat_text
+from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -21,13 +22,7 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import (
-    LAGS,
-    AnyColumn,
-    part_table,
-    roll_up,
-    take_rows,
-)
+from kdissect.report.aggregate.partial_tables import LAGS, part_table, roll_up
 
 EDGES = (("first", 1), ("last", -1))
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.coded_text import CodedText
+from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
     Mask,
@@ -36,7 +37,6 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.schemas import CONNECTIONS
 
-AnyColumn: TypeAlias = "pa.Array | CodedText | Ints | Mask"
 Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
 
 
@@ -327,24 +327,12 @@ def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table
 
 
 def _typed(column: AnyColumn, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    column = plain_column(column)
     if isinstance(column, np.ndarray):
         array = pa.array(column)
     else:
         array = column.arrow() if isinstance(column, CodedText) else column
     return array if array.type == kind else array.cast(kind)
-
-
-def take_rows(column: AnyColumn, rows: Ints) -> AnyColumn:
-    """Return rows of a column."""
-    return (
-        column.take(pa.array(rows))
-        if isinstance(column, pa.Array | pa.ChunkedArray)
-        else _taken(column, rows)
-    )
-
-
-def _taken(column: "CodedText | Ints | Mask", rows: Ints) -> AnyColumn:
-    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
 
 
 def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
@@ -359,7 +347,7 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
     """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
     keys = [_codes(columns[name]) for name, _ in part.keys if name in columns]
     groups = group_rows(*keys) if keys else one_group(count)
-    order = [key for name in part.order if name in columns for key in _order(columns[name])]
+    order = (key for name in part.order if name in columns for key in _order(columns[name]))
     return roll_up_groups(part, columns, groups, first_rows(groups, order))
 
 
@@ -381,6 +369,7 @@ def roll_up_groups(
 
 
 def _codes(column: AnyColumn) -> Codes:
+    column = plain_column(column)
     if isinstance(column, CodedText):
         return encode(column)
     if isinstance(column, pa.Array | pa.ChunkedArray) and not pa.types.is_integer(column.type):
@@ -390,6 +379,7 @@ def _codes(column: AnyColumn) -> Codes:
 
 def _order(column: AnyColumn) -> tuple[Ints, ...]:
     """Return numbers to sort by in the order of a column, nulls last."""
+    column = plain_column(column)
     if isinstance(column, CodedText):
         return (column.ranks(),)
     values, present = _numbers(column)
@@ -398,6 +388,7 @@ def _order(column: AnyColumn) -> tuple[Ints, ...]:
 
 def _numbers(column: AnyColumn) -> tuple[Ints, Mask]:
     """Return whole numbers, 0 for null, and where they are present."""
+    column = plain_column(column)
     if isinstance(column, np.ndarray):
         return column.astype(np.int64, copy=False), np.ones(len(column), bool)
     assert not isinstance(column, CodedText)

@@ -8,6 +8,7 @@ counts once for that topic.
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
     Mask,
@@ -26,10 +27,8 @@ from kdissect.report.aggregate.partial_tables import (
     TOPIC_FLOWS,
     TOPIC_LATENCIES,
     TOPIC_PARTITIONS,
-    AnyColumn,
     Measure,
     make_table,
-    take_rows,
 )
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 

@@ -24,6 +24,22 @@ from kdissect.report.timeline.timeline_tables import (
 )
 
 NO_CELL = -1
+MEASURES = (
+    "cell",
+    "exchanges",
+    "latency_ns",
+    "upload_ns",
+    "transfer_ns",
+    "request_bytes",
+    "response_bytes",
+    "error_responses",
+    "unanswered",
+    "throttled",
+    "throttle_ms",
+    "latency_max_ns",
+)
+"""What `activity_measures` returns."""
+
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 
 
@@ -36,8 +52,13 @@ def count_activity(source: ExchangeColumns) -> pa.Table:
 
 
 def activity_measures(source: ExchangeColumns) -> "dict[str, Ints | Mask]":
-    """Return what is counted of each exchange, and the cell of its latency."""
+    """Return what is counted of each exchange, and the cell of its latency. Several tables need it."""
     exchanges = source.exchanges
+    arrays = exchanges.derived("activity", make=lambda: tuple(_measures(exchanges).values()))
+    return dict(zip(MEASURES, arrays, strict=True))
+
+
+def _measures(exchanges: TableColumns) -> "dict[str, Ints | Mask]":
     latency, sound = sound_latencies(exchanges)
     cell = np.full(exchanges.rows, NO_CELL, np.int64)
     cell[sound] = bucket_of(latency[sound]) >> CELL_BITS

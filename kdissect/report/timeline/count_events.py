@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.timeline.exchange_columns import connection_rows, make_timeline_table
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, plain_column
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable, take_rows
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
 from kdissect.report.timeline.example_tables import (
@@ -38,7 +39,7 @@ def count_examples(
     since = np.clip(source.begin - start_ns, 0, (1 << CELL_SHIFT) - 1)
     code = np.where(exchanges.equals("status", "unanswered"), UNANSWERED, exchanges.ints("error_code"))
     wrong: Mask = code != 0
-    chosen: tuple[tuple[PartialTable, Mask, Ints, Mapping[str, AnyColumn]], ...] = (
+    chosen: tuple[tuple[PartialTable, Mask, Ints, Mapping[str, PlainColumn]], ...] = (
         (
             EXAMPLES_BY_LATENCY,
             cell != NO_CELL,
@@ -70,15 +71,34 @@ def count_examples(
     )
     found = {}
     for part, mask, order, keys in chosen:
-        own = {field.name: exchanges.column(field.name) for field in KEPT} | dict(keys)
+        own: dict[str, PlainColumn] = {field.name: exchanges.column(field.name) for field in KEPT} | dict(
+            keys
+        )
         own |= {name: columns[name] for name, _ in WHERE}
         own |= {"order_ns": order, "row": np.arange(exchanges.rows), "examples": np.ones(exchanges.rows, int)}
         rows = np.flatnonzero(mask)
-        taken = {name: take_rows(column, rows) for name, column in own.items()}
+        taken: dict[str, AnyColumn] = {name: ColumnRows(column, rows) for name, column in own.items()}
+        if part.earliest:
+            taken |= _late_together(part, taken)
         numbered = replace(part, first=(*part.first, ("row", INT64)))
         table = limit_rows(numbered, make_timeline_table(numbered, taken))
         found[part.name] = _with_partitions(part, table, partitions, exchange_rows)
     return found
+
+
+def _late_together(part: PartialTable, columns: Mapping[str, AnyColumn]) -> dict[str, AnyColumn]:
+    """Return the keys of a table, null for the rows that `limit_rows` would make one row without keys.
+
+    Each row has other keys, so there would be as many rows of the table as of a batch, with all its columns.
+    """
+    keys = {name: plain_column(columns[name]) for name, _ in part.keys}
+    count = len(next(iter(keys.values())))
+    if count <= part.most:
+        return {}
+    order = np.lexsort([np.asarray(keys[name]) for name, _ in reversed(part.keys)])
+    is_late = np.ones(count, bool)
+    is_late[order[: part.most // 2]] = False
+    return {name: pa.array(np.asarray(column), mask=is_late) for name, column in keys.items()}
 
 
 def _with_partitions(
@@ -86,7 +106,9 @@ def _with_partitions(
 ) -> pa.Table:
     """Return the table with the partitions of each exchange, whose row is in the column `row`."""
     wanted = TableColumns(table).ints("row")
-    near = np.flatnonzero(np.isin(exchange_rows, wanted))
+    is_wanted = np.zeros(max(wanted.max(initial=0), exchange_rows.max(initial=0)) + 2, bool)
+    is_wanted[wanted] = True  # the last place stands for row -1, of no exchange
+    near = np.flatnonzero(is_wanted[exchange_rows])
     columns = {"row": exchange_rows[near]}
     columns |= {name: partitions.plain(name, near) for name in PARTITION_FIELDS}
     listed = pa.table(columns).sort_by([(name, "ascending") for name in columns])

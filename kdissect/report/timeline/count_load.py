@@ -5,9 +5,9 @@ import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.signal_tables import LOAD, READS
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER
@@ -51,7 +51,7 @@ def _columns(
     source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints, rows: Ints
 ) -> dict[str, AnyColumn]:
     exchange = exchange_rows[rows]
-    columns: dict[str, AnyColumn] = {name: take_rows(partitions.column(name), rows) for name in PARTITION}
+    columns: dict[str, AnyColumn] = {name: ColumnRows(partitions.column(name), rows) for name in PARTITION}
     columns |= source.at(exchange, (*CLIENT, *ORDER))
     columns |= {"first_ns": source.begin[exchange], "last_ns": source.begin[exchange]}
     columns["record_bytes"] = np.maximum(partitions.ints("record_bytes")[rows], 0)

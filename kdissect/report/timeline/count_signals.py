@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints, bucket_of
-from kdissect.report.aggregate.partial_tables import AnyColumn
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import activity_measures
 from kdissect.report.timeline.count_events import EVENTS, count_events

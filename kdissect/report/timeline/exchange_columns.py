@@ -6,14 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
 from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import (
-    AnyColumn,
-    PartialTable,
-    roll_up_columns,
-    take_rows,
-)
+from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 
@@ -33,18 +29,18 @@ class ExchangeColumns(NamedTuple):
     """Columns by name, one row for each exchange; `begin`: time of the request, or of an orphan response."""
 
     exchanges: TableColumns
-    columns: Mapping[str, AnyColumn]
+    columns: Mapping[str, PlainColumn]
     begin: Ints
 
     def at(self, rows: Ints, names: tuple[str, ...]) -> dict[str, AnyColumn]:
         """Return some columns at some rows."""
-        return {name: take_rows(self.columns[name], rows) for name in names}
+        return {name: ColumnRows(self.columns[name], rows) for name in names}
 
 
 def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) -> ExchangeColumns:
     """Return exchanges together with the ends of their connections."""
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
-    columns: dict[str, AnyColumn] = {name: exchanges.column(name) for name in OF_EXCHANGE}
+    columns: dict[str, PlainColumn] = {name: exchanges.column(name) for name in OF_EXCHANGE}
     rows = connection_rows(ends, exchanges.ints("connection"))
     columns |= {name: ends.text(name).take(rows) for name in HOSTS}
     columns["server_port"] = ends.arrow("server_port").take(nullable_ints(rows, rows >= 0))

@@ -13,9 +13,9 @@ import pyarrow as pa
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.coded_text import repeat_text
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
 
@@ -67,7 +67,7 @@ def _rows(
 ) -> pa.Table:
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {
-        name: take_rows(partitions.column(name), rows)
+        name: ColumnRows(partitions.column(name), rows)
         for name in ("topic", "topic_id", "partition", "offset")
     }
     columns |= source.at(exchange, ("step", "capture_file", "request_packet", "response_packet"))
@@ -78,5 +78,5 @@ def _rows(
     else:
         columns |= source.at(exchange, ("group_id", *CLIENT))
     if kind.name == "fetched":
-        columns["end_offset"] = take_rows(partitions.column("high_watermark"), rows)
+        columns["end_offset"] = ColumnRows(partitions.column("high_watermark"), rows)
     return make_timeline_table(POSITIONS, columns)

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     CLIENT,
@@ -31,7 +31,7 @@ def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_
     rows = np.flatnonzero(written_rows(partitions, exchange_rows))
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {
-        name: take_rows(partitions.column(name), rows) for name in ("producer_id", "producer_epoch")
+        name: ColumnRows(partitions.column(name), rows) for name in ("producer_id", "producer_epoch")
     }
     columns |= source.at(exchange, (*CLIENT, "transactional_id", *ORDER))
     columns |= {
@@ -53,7 +53,7 @@ def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_r
     mask &= (partitions.ints("producer_id") >= 0) & (start >= 0) & (records > 0) & (records < MOST_RECORDS)
     rows = np.flatnonzero(mask)
     columns: dict[str, AnyColumn] = {
-        name: take_rows(partitions.column(name), rows)
+        name: ColumnRows(partitions.column(name), rows)
         for name in ("producer_id", "producer_epoch", "topic", "topic_id", "partition", "batches", "records")
     }
     columns |= source.at(exchange_rows[rows], ORDER)

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
     TableColumns,
@@ -11,7 +12,6 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.activity import activity_measures
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (

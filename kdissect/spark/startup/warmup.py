@@ -17,6 +17,8 @@ from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
+from kdissect.protocol.columnar import register_loops
+from kdissect.report.aggregate import group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
@@ -39,11 +41,16 @@ def warm_up() -> Partial:
 
 
 def compile_for_many() -> None:
-    """Call the kernels that only many connections need. A worker that compiled them would keep 50 MB."""
+    """Call the kernels that only many connections or exchanges need.
+
+    A worker that compiled them would keep 50 MB.
+    """
     table = FlowTable()
     table.begin(1, 1)
     table.make_room()
     LogEnds().make_room(2 * FIRST_ENDS)
+    group_loops.call_all()
+    register_loops.call_all()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.column_rows import plain_column
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.timeline.exchange_columns import (
     connection_rows,
@@ -35,7 +36,10 @@ def test_an_exchange_has_its_step_and_the_ends_of_its_connection():
     assert source.begin.tolist() == [T, T + 25 * MS, T + 900 * MS]
     assert source.columns["step"].tolist() == [0, 2, 4]  # what comes later counts in the last step
     assert source.columns["client_host"].arrow().to_pylist() == ["10.1.0.1", "10.1.0.2", None]
-    taken = source.at(np.array([2, 0]), ("connection", "step"))
+    taken = {
+        name: plain_column(column)
+        for name, column in source.at(np.array([2, 0]), ("connection", "step")).items()
+    }
     assert (taken["connection"].to_pylist(), taken["step"].tolist()) == ([7, 1], [4, 0])
 
 

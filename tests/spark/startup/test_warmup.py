@@ -27,6 +27,10 @@ SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.protocol.records.crc32c._multiply",  # replay
 }
 
+ONLY_COMPILED = {  # this test does not compile: a dictionary takes its place
+    "kdissect.tables.coded_columns.number_spans",
+}
+
 CALLED = """
 import sys
 called = set()
@@ -77,4 +81,4 @@ def test_it_calls_every_kernel() -> None:
         text=True,
         check=True,
     )
-    assert entrances() - set(called.stdout.split()) == SELDOM_NEEDED
+    assert entrances() - set(called.stdout.split()) == SELDOM_NEEDED | ONLY_COMPILED

@@ -1,0 +1,50 @@
+"""Some rows of a column that are taken only when they are needed.
+
+A table of figures is counted from some rows of exchanges or partitions, and has many columns. Its keys and
+sums need all those rows, the other columns only the first row of each group. Taking all rows of all columns
+took half of the time for examples, and a tenth of that for signals.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.coded_text import CodedText
+from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.histogram import Ints
+
+PlainColumn: TypeAlias = "pa.Array | CodedText | Ints | Mask"
+AnyColumn: TypeAlias = "PlainColumn | ColumnRows"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """Some rows of a column; row -1 of a `CodedText` is null."""
+
+    column: PlainColumn
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: Ints) -> PlainColumn:
+        """Return some of the rows."""
+        return _taken(self.column, self.rows[rows])
+
+
+def plain_column(column: AnyColumn) -> PlainColumn:
+    """Return a column with its rows taken."""
+    return _taken(column.column, column.rows) if isinstance(column, ColumnRows) else column
+
+
+def take_rows(column: AnyColumn, rows: Ints) -> PlainColumn:
+    """Return rows of a column."""
+    return column.take(rows) if isinstance(column, ColumnRows) else _taken(column, rows)
+
+
+def _taken(column: PlainColumn, rows: Ints) -> PlainColumn:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column.take(pa.array(rows))
+    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)

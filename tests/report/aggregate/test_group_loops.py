@@ -1,0 +1,103 @@
+"""The loops that number rows by group and add up, held to the plain way with NumPy."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdissect.report.aggregate import group_loops, grouping
+from kdissect.report.aggregate.grouping import (
+    DIRECT_LIMIT,
+    Codes,
+    Mask,
+    RowGroups,
+    first_rows,
+    group_rows,
+    highest_by_group,
+    lowest_by_group,
+    sum_by_group,
+)
+from kdissect.report.aggregate.histogram import Ints
+
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+NUMBERS = st.integers(LOWEST + 1, HIGHEST - 1) | st.integers(-3, 3)
+BOUNDS = st.sampled_from((1, 3, 50, 2 * DIRECT_LIMIT, 1 << 30))
+
+
+def by_loops(patch: pytest.MonkeyPatch, many: bool) -> None:
+    """Choose loops or the plain way from now on."""
+    patch.setattr(grouping, "are_many", lambda rows: many and rows > 0)
+
+
+@st.composite
+def key_columns(draw: st.DrawFn) -> tuple[Codes, ...]:
+    """Return columns of codes of the same length, with few or very many possible codes."""
+    rows, columns = draw(st.integers(0, 30)), draw(st.integers(1, 5))
+    bounds = [draw(BOUNDS) for _ in range(columns)]
+    return tuple(
+        Codes(
+            np.array(draw(st.lists(st.integers(-1, bound - 1), min_size=rows, max_size=rows)), np.int64),
+            bound,
+        )
+        for bound in bounds
+    )
+
+
+@given(columns=key_columns())
+def test_rows_have_the_same_groups_and_first_rows_either_way(columns: tuple[Codes, ...]) -> None:
+    found = []
+    for many in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            by_loops(patch, many)
+            found.append(group_rows(*columns))
+    plain, looped = found
+    assert plain.count == looped.count
+    assert plain.of.tolist() == looped.of.tolist()
+    assert plain.first.tolist() == looped.first.tolist()
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 4), NUMBERS, st.booleans(), st.integers(0, 2)), max_size=40),
+)
+def test_sums_extremes_and_first_rows_are_the_same_either_way(
+    rows: list[tuple[int, int, bool, int]],
+) -> None:
+    of, values, present, second = (np.array([row[place] for row in rows]) for place in range(4))
+    of, values, second = (column.astype(np.int64) for column in (of, values, second))
+    present = present.astype(bool)
+    groups = RowGroups(of, 5, np.zeros(5, np.int64))
+    found = []
+    for many in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            by_loops(patch, many)
+            found.append(_measured(groups, values, present, second))
+    assert found[0] == found[1]
+
+
+def _measured(groups: RowGroups, values: Ints, present: Mask, second: Ints) -> list[list[int | None]]:
+    with np.errstate(over="ignore"):
+        columns: list[pa.Array | Ints] = [
+            sum_by_group(groups, values),
+            sum_by_group(groups, present),
+            lowest_by_group(groups, values, present),
+            highest_by_group(groups, values, present),
+            first_rows(groups, [values, second]),
+            first_rows(groups, [second, values]),
+        ]
+    return [column.tolist() for column in columns]
+
+
+def test_many_rows_are_numbered_whichever_table_is_used() -> None:
+    keys = np.arange(20_000, dtype=np.int64) * 7919 % 5003
+    plain = np.unique(keys, return_index=True, return_inverse=True)
+    for direct in (True, False):
+        of, first = group_loops.number_keys(keys, 5003, direct)
+        assert (keys[first][of] == keys).all()
+        assert sorted(first.tolist()) == sorted(plain[1].tolist())
+        assert (np.diff(keys[first]) > 0).all() if direct else (np.diff(first) > 0).all()
+
+
+def test_every_loop_can_be_called() -> None:
+    group_loops.call_all()
+    assert group_loops.number_keys(np.array([5, 5, 2]), 6, direct=True)[0].tolist() == [1, 1, 0]
