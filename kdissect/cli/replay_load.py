@@ -6,6 +6,7 @@ The log appears under its name when it is complete. `--out` is checked before Sp
 import argparse
 import json
 import os
+import secrets
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def _write(chosen: argparse.Namespace, folder: Path) -> int:
             keys=run.work.treatment.keys,
             captures=paths,
             folder=os.path.abspath(folder),
+            salt=secrets.token_bytes(16),
         )
         with JobProgress(run.engine.context(), chosen.quiet, meters=run.work.meters):
             batches = jobs.dissected(run.engine.context(), run.work, step)

@@ -19,6 +19,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `group_subscriptions`     | what members of groups subscribe to                                      |
 | `prior_members`           | members that are older than the capture                                  |
 | `connection_groups`       | which connections one process must replay                                |
+| `anchors`                 | the response that a client had seen last                                 |
 | `repeated_messages`       | messages that come again, decoded once                                   |
 | `spool`, `decoded_cache`  | frames and decoded requests on disk                                      |
 
@@ -28,6 +29,8 @@ A replay log has the requests of captures for later:
 | ------------------------- | ------------------------------------------------------------------------ |
 | `log_files`               | the files of a log, and what it says beside its rows                     |
 | `frame_places`            | where the bytes of a frame lie in a capture                              |
+| `request_shapes`, `shaped_messages` | which requests teach the same, and in which numbers they differ |
 | `log_part`, `log_merge`   | what each task of Spark writes, and how one log is made of it            |
+| `known_requests`, `learned_shapes` | which requests of a log need no look, and what they tell        |
 | `log_requests`            | the requests of a log, as `requests` returns those of captures           |
 """

@@ -13,20 +13,24 @@ This is found out here, because it needs the whole capture or costs time that a 
 - for `--pace think`: which response a client had seen last.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.replay.disposition import Disposition
+from kdissect.replay.load.anchors import captured_anchors
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kdissect.replay.load.known_requests import KnownRequests
+from kdissect.replay.load.learned_shapes import LearnedShape, LearnedShapes
 from kdissect.replay.load.policy import Refusal, refusal_by_content, refusal_by_key
 from kdissect.replay.load.prior_fetch_sessions import PriorFetchSessions
 from kdissect.replay.load.prior_members import PriorMembers
 from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
-from kdissect.replay.load.request_table import NONE, Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.requests import PROGRESS_STEP, Capture
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.spool import Spool
@@ -72,13 +76,23 @@ def load(
     for server in capture.servers:
         host, port = parse_address(server)
         loaded.source.addresses.add((host, port or 0))
+    count = len(capture.requests)
+    loaded.items.make_room()
+    loaded.bodies.make_room(count)
+    hosts = {connection: capture.client_host(connection) for connection in capture.clients}
+    known = loaded.known = KnownRequests(capture.requests, capture.logged, hosts)
     loader = _Loader(loaded, settings, spool)
-    for request in capture.requests:
-        loader.take(request)
-        if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
-            progress(request.index + 1, len(capture.requests))
+    next_step = PROGRESS_STEP
+    for index in known:
+        loader.take(capture.requests[index])
+        if index + 1 >= next_step:
+            next_step = index + 1 + PROGRESS_STEP
+            progress(index + 1, count)
     loader.end()
-    _anchor(loaded.items)
+    anchors, gaps_ns = captured_anchors(loaded.items)
+    loaded.items.set_anchors(anchors, gaps_ns)
+    loaded.caps = _most_in_flight(loaded.items)
+    capture.logged = known.logged = None
     return loaded
 
 
@@ -88,6 +102,7 @@ class _Loader:
     def __init__(self, loaded: ReplayInput, settings: ReplaySettings, spool: Spool) -> None:
         self._loaded, self._settings, self._spool = loaded, settings, spool
         self._messages = RepeatedMessages()
+        self._shapes = LearnedShapes(loaded, settings)
         self._retries = RetryFinder(loaded)
         self._members = PriorMembers(loaded.names)
         topics = settings.filter(loaded.capture.earliest_ns).topics
@@ -96,6 +111,7 @@ class _Loader:
     def end(self) -> None:
         """Note what only the whole capture tells: what is older than it, and of what too little is known."""
         loaded = self._loaded
+        self._shapes.learn_unseen(self._retries)
         loaded.reads.finish()
         self._retries.finish()
         loaded.prior_members = self._members.found()
@@ -106,13 +122,15 @@ class _Loader:
     def take(self, request: Request) -> None:
         """Learn from one request, with its response."""
         loaded = self._loaded
+        like = self._shapes.of(request.index)
+        if like is not None:
+            self._learn_again(request, like)
+            return
         frame = self._spool.get(request.frame) or b""
         decoded = self._messages.request(frame) if request.version is not None else None
         client_id = decoded.header.get("client_id") if decoded else None
         item = ReplayItem(request, client_id)
-        loaded.bodies.add(decoded.body if decoded else None, request.frame, self._spool)
-        known = loaded.caps.get(request.connection, 1)
-        loaded.caps[request.connection] = max(known, request.in_flight)
+        loaded.bodies.put(request.index, decoded.body if decoded else None, request.frame, self._spool)
         answer = self._answer(request)
         response = None if answer is None else answer.body
         if answer is not None:
@@ -124,7 +142,29 @@ class _Loader:
                 loaded.source.mechanisms.add(str(decoded.body.get("mechanism")))
             if decoded.fault is None:
                 self._learn(item, decoded.body, response)
-        loaded.items.append(item)
+                self._shapes.add(item, decoded.body, response)
+                self._look_closer(item, decoded.body)
+        loaded.items.put(item)
+
+    def _look_closer(self, item: ReplayItem, body: Tree) -> None:
+        """Have all requests looked at of whose kind one says that each matters."""
+        known, request = self._loaded.known, item.request
+        if request.key == ApiKey.FETCH and self._sessions.needs_all(request, body):
+            known.mark(known.others_like(request.index))
+        if request.key == ApiKey.PRODUCE and self._retries.has_failed_records:
+            known.mark_anonymous()
+
+    def _learn_again(self, request: Request, like: LearnedShape) -> None:
+        """Learn from a request of a group that says what an earlier one said: only its time is its own."""
+        loaded, sent = self._loaded, like.refusal is None
+        if self._settings.groups is Groups.FULL:
+            self._members.take(request, like.body, like.response, like.client, sent)
+        if sent:
+            version, names = request.version or 0, loaded.names
+            loaded.reads.take(request, like.body, like.response or {}, like.client, names)
+            loaded.last_writers.take(request.index, request.key, version, like.body, names)
+            if self._settings.groups is Groups.FULL:
+                loaded.group_order.take(request, like.body, like.response or {})
 
     def _answer(self, request: Request) -> CapturedAnswer | None:
         """Return the decoded response; None if there is none or it cannot be decoded."""
@@ -213,22 +253,9 @@ class _Loader:
             self._members.take(request, body, response, client, sent)
 
 
-def _anchor(items: ReplayItems) -> None:
-    """Find for each request the response that its client had seen last, and how long it thought since."""
-    seen: dict[int, list[tuple[int, int]]] = defaultdict(list)  # connection -> (time, request) of responses
-    first: dict[int, int] = {}
-    columns = [items.column(name).tolist() for name in ("connection", "first_ns", "answered_ns")]
-    for index, (connection, first_ns, answered_ns, sent) in enumerate(
-        zip(*columns, items.sent().tolist(), strict=True)
-    ):
-        responses = seen[connection]
-        earlier = [each for each in responses if each[0] <= first_ns]
-        start_ns = first.setdefault(connection, first_ns)
-        if earlier:
-            time_ns, anchor = max(earlier)
-            items.set_anchor(index, anchor, first_ns - time_ns)
-            seen[connection] = [each for each in responses if each[0] >= time_ns]
-        else:
-            items.set_anchor(index, -1, first_ns - start_ns)
-        if answered_ns != NONE and sent:
-            seen[connection].append((answered_ns, index))
+def _most_in_flight(items: ReplayItems) -> dict[int, int]:
+    """Return how many requests each connection had in flight at most."""
+    connections, place = np.unique(items.column("connection"), return_inverse=True)
+    most = np.ones(len(connections), np.int64)
+    np.maximum.at(most, place, items.column("in_flight"))
+    return dict(zip(connections.tolist(), most.tolist(), strict=True))

@@ -12,10 +12,12 @@ sent is no condition.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.records.batches import (
@@ -28,6 +30,7 @@ from kdissect.protocol.records.batches import (
 from kdissect.replay.identifiers import ClientKey, TopicPartition
 from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Names, Tree
+from kdissect.streams.flow_state import Int64s
 
 LAST_OF_ATTRIBUTES = ATTRIBUTES_AT + 1  # the byte with all bits that brokers use
 NO_PRODUCES = array("q")
@@ -56,14 +59,48 @@ class _Writers:
         self.offsets.append(offset)
         self.requests.append(request)
 
+    def extend(self, offsets: Int64s, requests: Int64s) -> None:
+        self._sorted = False
+        self.offsets.frombytes(offsets.tobytes())
+        self.requests.frombytes(requests.tobytes())
+
     def sort(self) -> None:
         if not self._sorted:
-            pairs = sorted(zip(self.offsets, self.requests, strict=True))
-            self.offsets, self.requests = (
-                array("q", (each[0] for each in pairs)),
-                array("q", (each[1] for each in pairs)),
-            )
+            self.offsets, self.requests = _sorted(self.offsets, self.requests)
             self._sorted = True
+
+
+def _sorted(first: "array[int]", second: "array[int]") -> tuple["array[int]", "array[int]"]:
+    """Return two columns sorted by the first, then by the second."""
+    columns = [np.frombuffer(column, np.int64) for column in (first, second)]
+    order = np.lexsort(columns[::-1])
+    one, other = (array("q", column[order].tobytes()) for column in columns)
+    return one, other
+
+
+class _ReadColumns:
+    """What answers of fetches had, in columns: a row for each partition, sorted by request at the end."""
+
+    def __init__(self) -> None:
+        self._partitions: list[TopicPartition] = []
+        self._rows: list[Int64s] = []  # columns of request, number of the partition, offset and size
+
+    def add(self, partition: TopicPartition, requests: Int64s, following: Int64s, sizes: Int64s) -> None:
+        numbers = np.full(len(requests), len(self._partitions))
+        self._partitions.append(partition)
+        self._rows.append(np.stack([requests, numbers, following, sizes], axis=1))
+
+    def finish(self) -> None:
+        rows = np.concatenate([np.zeros((0, 4), np.int64), *self._rows])
+        self._rows = [rows[np.lexsort([rows[:, 1], rows[:, 0]])]]
+        self._requests = array("q", self._rows[0][:, 0].tobytes())
+
+    def reads(self, index: int) -> Reads:
+        first = bisect_left(self._requests, index)
+        if first == len(self._requests) or self._requests[first] != index:
+            return NOTHING_READ
+        rows = self._rows[0][first : bisect_right(self._requests, index)].tolist()
+        return {self._partitions[number]: PartitionRead(*read) for _, number, *read in rows}
 
 
 class CapturedReads:
@@ -76,10 +113,13 @@ class CapturedReads:
         self._readers: dict[tuple[ClientKey, TopicPartition], tuple[array[int], array[int]]] = {}
         self._transaction_ends: dict[int, tuple[array[int], array[int]]] = {}  # producer -> times, requests
         self._markers: list[tuple[int, int, int]] = []  # fetch, time of its answer, producer
+        self._commits: list[tuple[int, int, ClientKey, tuple[TopicPartition, ...]]] = []  # request, its time
+        self._columns = _ReadColumns()
 
     def reads(self, index: int) -> Reads:
         """Return what the captured answer of a fetch had."""
-        return self._reads.get(index, NOTHING_READ)
+        known = self._reads.get(index)
+        return self._columns.reads(index) if known is None else known
 
     def writers_before(self, partition: TopicPartition, offset: int) -> tuple["array[int]", int]:
         """Return the requests that wrote a partition, and how many of them wrote before an offset."""
@@ -112,10 +152,41 @@ class CapturedReads:
         """Note that a request wrote a batch at a captured offset."""
         self._writers[partition].add(offset, index)
 
+    def add_writes(self, partition: TopicPartition, offsets: Int64s, requests: Int64s) -> None:
+        """Note that requests wrote batches at captured offsets."""
+        self._writers[partition].extend(offsets, requests)
+
+    def add_reads(
+        self,
+        client: ClientKey,
+        partition: TopicPartition,
+        requests: Int64s,
+        answered_ns: Int64s,
+        following: Int64s,
+        sizes: Int64s,
+    ) -> None:
+        """Note what the answers of a client's fetches had of a partition, as in `PartitionRead`."""
+        self._columns.add(partition, requests, following, sizes)
+        times, readers = self._readers.setdefault((client, partition), (array("q"), array("q")))
+        times.frombytes(answered_ns.tobytes())
+        readers.frombytes(requests.tobytes())
+
     def finish(self) -> None:
         """Find what needs the whole capture."""
         for writers in self._writers.values():
             writers.sort()
+        self._columns.finish()
+        readers = {reader: _sorted(*columns) for reader, columns in self._readers.items()}
+        for index, first_ns, client, partitions in self._commits:
+            last = set()
+            for partition in partitions:
+                times, requests = readers.get((client, partition), (NO_PRODUCES, NO_PRODUCES))
+                place = bisect_left(times, first_ns) - 1
+                if place >= 0:
+                    last.add(requests[place])
+            if last:
+                self.before[index] = tuple(last)
+        self._commits.clear()
         for index, answered_ns, producer in self._markers:
             times, requests = self._transaction_ends.get(producer, (NO_PRODUCES, NO_PRODUCES))
             place = bisect_left(times, answered_ns) - 1
@@ -143,16 +214,13 @@ class CapturedReads:
             self._reads[request.index] = reads
 
     def _take_commit(self, request: Request, body: Tree, client: ClientKey, names: Names) -> None:
-        last = set()
-        for topic in body["topics"]:
-            for each in topic["partitions"]:
-                partition = (names.captured_topic(topic) or "", each["partition_index"])
-                times, requests = self._readers.get((client, partition), (NO_PRODUCES, NO_PRODUCES))
-                place = bisect_left(times, request.first_ns) - 1
-                if place >= 0:
-                    last.add(requests[place])
-        if last:
-            self.before[request.index] = tuple(last)
+        partitions = tuple(
+            (names.captured_topic(topic) or "", each["partition_index"])
+            for topic in body["topics"]
+            for each in topic["partitions"]
+        )
+        if partitions:
+            self._commits.append((request.index, request.first_ns, client, partitions))
 
 
 def _partitions(

@@ -9,6 +9,9 @@ import marshal
 from array import array
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
 from kdissect.replay.load.request_table import Request
@@ -16,6 +19,7 @@ from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
 
 MOST_BYTES = 4096  # of a frame
+MOST_REPEATED = 1 << 11  # bodies
 WINDOW_BYTES = 1 << 16  # are read at once: bodies lie in the order in which most of them are asked for
 
 
@@ -26,16 +30,22 @@ class DecodedCache:
         self._at: array[int] = array("q")  # -1: none is kept
         self._sizes: array[int] = array("i")
         self._window, self._begin = b"", 0
+        self._repeated: dict[int, bytes] = {}  # bodies of many requests, by position
 
-    def add(self, body: Tree | None, frame: SpoolSlot, spool: Spool) -> None:
-        """Keep the body of the next request."""
-        if body is None or frame.size > MOST_BYTES:
-            self._at.append(-1)
-            self._sizes.append(0)
-        else:
-            slot = spool.put(marshal.dumps(body))
-            self._at.append(slot.at)
-            self._sizes.append(slot.size)
+    def make_room(self, count: int) -> None:
+        """Have a place for each of so many requests."""
+        self._at, self._sizes = array("q", [-1]) * count, array("i", [0]) * count
+
+    def put(self, index: int, body: Tree | None, frame: SpoolSlot, spool: Spool) -> None:
+        """Keep the body of a request."""
+        if body is not None and frame.size <= MOST_BYTES:
+            self._at[index], self._sizes[index] = spool.put(marshal.dumps(body))
+
+    def copy(self, indices: NDArray[np.int64], sources: NDArray[np.int64]) -> None:
+        """Keep for some requests the bodies of others, which are equal."""
+        for column in (self._at, self._sizes):
+            values = np.frombuffer(column, column.typecode)
+            values[indices] = values[sources]
 
     def get(self, index: int, read: Callable[[SpoolSlot], bytes | None]) -> Tree | None:
         """Return a copy of a body, which the caller may change; None if none was kept."""
@@ -43,7 +53,15 @@ class DecodedCache:
         if at < 0:
             return None
         begin = at - self._begin
-        if not 0 <= begin <= len(self._window) - self._sizes[index]:
+        if begin < 0:
+            known = self._repeated.get(at)
+            if known is None:
+                if len(self._repeated) >= MOST_REPEATED:
+                    self._repeated.clear()
+                known = self._repeated[at] = read(SpoolSlot(at, self._sizes[index])) or b""
+            repeated: Tree = marshal.loads(known)  # noqa: S302 - our own file
+            return repeated
+        if begin > len(self._window) - self._sizes[index]:
             self._window, self._begin, begin = read(SpoolSlot(at, WINDOW_BYTES)) or b"", at, 0
         data = memoryview(self._window)[begin : begin + self._sizes[index]]
         tree: Tree = marshal.loads(data)  # noqa: S302 - our own file

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kdissect.errors import UsageError
 
-FORMAT = 1
+FORMAT = 2
 FACTS, ROWS, FRAMES = "log.json", "requests.parquet", ".frames"
 NOWHERE = -1  # as the file of a frame: there is no such frame
 UNKNOWN_NS = -1
@@ -46,6 +46,8 @@ REQUESTS = pa.schema(
             "response_file": pa.int32(),  # NOWHERE: no response
             "response_offset": pa.int64(),
             "response_size": pa.int32(),
+            "shape": pa.int32(),  # see `request_shapes`
+            "facts": pa.list_(pa.int64()),
         }.items()
     ]
 )

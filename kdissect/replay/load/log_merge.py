@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kdissect.replay.load.log_files import FRAMES, ORDER, REQUESTS, ROWS, LogFacts, write_facts
 from kdissect.replay.load.log_part import OWN_FRAMES, PART
+from kdissect.replay.load.request_shapes import NO_SHAPE
 
 WINDOW_ROWS = 1 << 16
 
@@ -36,21 +37,23 @@ def merge_parts(folder: Path, parts: Sequence[Mapping[str, Any]], facts: LogFact
         facts.frames.append(f"{number}{FRAMES}")
         (folder / (part["name"] + FRAMES)).rename(folder / facts.frames[-1])
     with pq.ParquetWriter(folder / ROWS, REQUESTS, compression="lz4") as writer:
-        for rows in _windows([folder / f"{part['name']}.parquet" for part in parts], len(facts.captures)):
+        for rows in _windows(folder, parts, len(facts.captures)):
             writer.write_table(rows, row_group_size=WINDOW_ROWS)
     write_facts(folder, facts)
     for left in folder.glob(f"{PART}-*"):
         left.unlink()
 
 
-def _windows(paths: Sequence[Path], captures: int) -> Iterator[pa.Table]:
+def _windows(folder: Path, parts: Sequence[Mapping[str, Any]], captures: int) -> Iterator[pa.Table]:
     """Yield the rows of all parts in order, some ten thousand at a time."""
+    paths = [folder / f"{part['name']}.parquet" for part in parts]
+    shapes = np.cumsum([0, *(part["shapes"] for part in parts)]).tolist()
     times: list[NDArray[np.int64]] = [
         pq.read_table(path, columns=["first_ns"])["first_ns"].to_numpy() for path in paths
     ]
     every = np.sort(np.concatenate([*times, np.empty(0, np.int64)]))
     bounds = np.unique(every[WINDOW_ROWS::WINDOW_ROWS]).tolist()
-    readers = [_PartReader(path, captures + number) for number, path in enumerate(paths)]
+    readers = [_PartReader(path, captures + number, shapes[number]) for number, path in enumerate(paths)]
     for bound in [*bounds, None]:
         rows = (
             pa.concat_tables([reader.before(bound) for reader in readers])
@@ -63,10 +66,10 @@ def _windows(paths: Sequence[Path], captures: int) -> Iterator[pa.Table]:
 class _PartReader:
     """Reads the rows of one part, window by window."""
 
-    def __init__(self, path: Path, frames: int) -> None:
-        """`frames` is the number that the part's own frames have in the log."""
+    def __init__(self, path: Path, frames: int, shapes: int) -> None:
+        """`frames` is the number of the part's own frames in the log, `shapes` that of its first shape."""
         self._batches = pq.ParquetFile(path).iter_batches(WINDOW_ROWS // 4)
-        self._frames = frames
+        self._frames, self._shapes = frames, shapes
         self._left = REQUESTS.empty_table()  # rows that were read and belong to later windows
 
     def before(self, bound_ns: int | None) -> pa.Table:
@@ -92,4 +95,9 @@ class _PartReader:
             rows = rows.set_column(
                 place, REQUESTS.field(place), pc.if_else(own, pa.scalar(self._frames, pa.int32()), rows[name])
             )
-        return rows
+        place = REQUESTS.get_field_index("shape")
+        shape = rows["shape"]
+        numbered = pc.if_else(
+            pc.equal(shape, NO_SHAPE), shape, pc.add(shape, pa.scalar(self._shapes, pa.int32()))
+        )
+        return rows.set_column(place, REQUESTS.field(place), numbered)

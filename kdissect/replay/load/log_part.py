@@ -23,6 +23,7 @@ from kdissect.exchanges.prescan import CollectedFacts, new_processor
 from kdissect.jit.rows import Records, array_of
 from kdissect.replay.load.frame_places import NO_PLACE, FramePlaces
 from kdissect.replay.load.log_files import FRAMES, NOWHERE, ORDER, REQUESTS, UNKNOWN_NS
+from kdissect.replay.load.request_shapes import RequestShapes, ShapedBatch, fact_lists
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, PACKET_BITS, SASL_TOKEN, TLS, TLS_PASSED, Int64s
 from kdissect.streams.processor import FlowProcessor
@@ -41,14 +42,16 @@ def log_step(
     keys: KeyLog,
     captures: Mapping[str, int],
     folder: str,
+    salt: bytes = b"",
 ) -> Iterator[pa.RecordBatch]:
     """Write the part of some connections to a folder. Yield its facts.
 
     `captures` are the numbers of the capture files that frames may be left in, by path. `keys` decrypt TLS.
+    `salt` is a secret that all parts of a log have in common (see `request_shapes`).
     """
     processor = new_processor(splits, keys)
     with ExitStack() as stack:
-        part = _PartWriter(Path(folder), processor, splits, captures, stack)
+        part = _PartWriter(Path(folder), processor, splits, captures, salt, stack)
         for pieces in by_split(batches):
             places = FramePlaces(pieces)
             for batch in processor.feed(pieces):
@@ -67,6 +70,7 @@ class _PartWriter:
         processor: FlowProcessor,
         splits: Sequence[Split],
         captures: Mapping[str, int],
+        salt: bytes,
         stack: ExitStack,
     ) -> None:
         self._name = f"{PART}-{secrets.token_hex(8)}"
@@ -77,6 +81,7 @@ class _PartWriter:
         self._position = 0  # in the file of frames
         self._facts = CollectedFacts()
         self._columns: list[dict[str, NDArray[Any]]] = []
+        self._shapes, self._shaped = RequestShapes(salt), list[ShapedBatch]()
         self._orphans = 0
 
     def add(self, batch: ExchangeBatch, places: FramePlaces | None) -> None:
@@ -117,6 +122,9 @@ class _PartWriter:
                 f"{name}_offset": offsets,
                 f"{name}_size": frames["stop"] - frames["start"],
             }
+        shaped = self._shapes.of(batch._replace(exchanges=rows))
+        columns["shape"] = shaped.shapes
+        self._shaped.append(shaped)
         self._columns.append({name: np.ascontiguousarray(values) for name, values in columns.items()})
 
     def _placed(
@@ -165,15 +173,18 @@ class _PartWriter:
         rows = {
             name: np.concatenate([each[name] for each in self._columns] or [np.empty(0, np.int64)])
             for name in REQUESTS.names
+            if name != "facts"
         }
         order = np.lexsort([rows[name] for name in reversed(ORDER)])
-        arrays = [pa.array(rows[each.name][order]).cast(each.type) for each in REQUESTS]
-        table = pa.Table.from_arrays(arrays, schema=REQUESTS)
+        columns = [pa.array(rows[each.name][order]).cast(each.type) for each in REQUESTS if each.name in rows]
+        facts = fact_lists(self._shaped).take(pa.array(order))
+        table = pa.Table.from_arrays([*columns, facts], schema=REQUESTS)
         pq.write_table(table, self._folder / f"{self._name}.parquet", compression="lz4")
         connections = self._connections(rows["connection"][order], rows["ordinal"][order])
         return {
             "name": self._name,
             "requests": table.num_rows,
+            "shapes": len(self._shapes),
             "frame_bytes": self._position,
             "orphans": self._orphans,
             "topics": {identity.hex(): name for identity, name in self._facts.names.items()},

@@ -7,12 +7,15 @@ each request as it is read.
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.replay.load.log_files import NOWHERE, ROWS, UNKNOWN_NS, LogFacts, open_log
-from kdissect.replay.load.request_table import Request, RequestTable
+from kdissect.replay.load.known_requests import LoggedShapes
+from kdissect.replay.load.log_files import NOWHERE, REQUESTS, ROWS, UNKNOWN_NS, LogFacts, open_log
+from kdissect.replay.load.request_table import NONE, Request, RequestTable
 from kdissect.replay.load.requests import PROGRESS_STEP, Capture, refuse_unread_tls
 from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
@@ -20,6 +23,20 @@ from kdissect.replay.settings import everything
 from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES
 
 ROWS_AT_ONCE = 1 << 14
+PLAIN = [name for name in REQUESTS.names if name not in ("shape", "facts")]
+COPIED = (
+    "connection",
+    "ordinal",
+    "key",
+    "status",
+    "first_ns",
+    "last_ns",
+    "answered_ns",
+    "in_flight",
+    "complete",
+    "response_complete",
+)
+"""The columns of a log that a `RequestTable` has as they are; UNKNOWN_NS is its NONE."""
 
 
 class LoggedConnections:
@@ -70,23 +87,55 @@ def read_log(
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     bases = [spool.attach(each.path) if each.path else 0 for each in facts.captures]
     bases += [spool.attach(str(folder / name)) for name in facts.frames]
-    for request in _requests(folder, bases, connections):
-        if selection.selects_all:
-            requests.append(request)
-        else:
-            exchange = _exchange(request, spool)
-            excluded_by = selection.excluded_alone(exchange, connections)
+    if selection.selects_all:
+        capture.logged = _read_columns(folder, bases, connections, requests, progress)
+    else:
+        for request in _requests(folder, bases, connections):
+            excluded_by = selection.excluded_alone(_exchange(request, spool), connections)
             requests.append(request.excluded(excluded_by))
-        if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
-            progress(request.index + 1)
+            if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
+                progress(request.index + 1)
     refuse_unread_tls(capture, facts.unread_tls)
     return capture
 
 
+def _read_columns(
+    folder: Path,
+    bases: list[int],
+    connections: LoggedConnections,
+    requests: RequestTable,
+    progress: Callable[[int], None],
+) -> LoggedShapes:
+    """Read all requests into a table, column by column. Return their shapes."""
+    shapes, counts, facts = ([np.zeros(0, np.int64)] for _ in range(3))
+    places = np.array([*bases, 0], np.int64)  # the last one is for NOWHERE
+    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE):
+        columns = {name: batch[name].to_numpy(zero_copy_only=False) for name in COPIED}
+        numbers, row = np.unique(columns["connection"], return_inverse=True)
+        columns["server"] = row
+        version, answered = batch["version"].to_numpy(), batch["response_file"].to_numpy() != NOWHERE
+        columns["version"] = np.where(version == BEFORE_VERSIONS, NONE, version)
+        columns["in_flight"] = np.maximum(columns["in_flight"], 1)
+        for name, prefix in (("frame", "request"), ("response", "response")):
+            offset, file = (batch[f"{prefix}_{each}"].to_numpy() for each in ("offset", "file"))
+            there = file != NOWHERE
+            columns[f"{name}_at"] = np.where(there, places[file] + offset, NONE)
+            columns[f"{name}_size"] = np.where(there, batch[f"{prefix}_size"].to_numpy(), 0)
+        columns["response_complete"] = columns["response_complete"] & answered
+        servers = [connections.addresses(number)[1] for number in numbers.tolist()]
+        requests.extend(columns, servers, STATUS_NAMES)
+        shapes.append(batch["shape"].to_numpy().astype(np.int64))
+        counts.append(pc.list_value_length(batch["facts"]).to_numpy().astype(np.int64))
+        facts.append(batch["facts"].flatten().to_numpy())
+        progress(len(requests))
+    edges = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return LoggedShapes(np.concatenate(shapes), edges, np.concatenate(facts))
+
+
 def _requests(folder: Path, bases: list[int], connections: LoggedConnections) -> Iterator[Request]:
     index = 0
-    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE):
-        columns = (batch[name].to_pylist() for name in batch.schema.names)
+    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE, columns=PLAIN):
+        columns = (batch[name].to_pylist() for name in PLAIN)
         for row in zip(*columns, strict=True):
             first_ns, _packet, connection, ordinal, key, version, status, last_ns, answered_ns, *rest = row
             in_flight, complete, response_complete, *places = rest

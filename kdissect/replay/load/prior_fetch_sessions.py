@@ -63,6 +63,11 @@ class PriorFetchSessions:
             self._named[session], self._waiting[session] = set(), []
         return self._follow(session, request, body, response or {})
 
+    def needs_all(self, request: Request, body: Tree) -> bool:
+        """Return whether later fetches of the session of this one tell what it is about."""
+        session = (request.server, body.get("session_id", NO_SESSION))
+        return body.get("session_epoch", -1) > INITIAL_EPOCH and session not in self._opened
+
     def _follow(self, session: FetchSessionKey, request: Request, body: Tree, response: Tree) -> list[str]:
         known, named = self.sessions[session], self._named[session]
         for topic in body.get("topics") or ():

@@ -15,6 +15,7 @@ from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.group_order import GroupOrder
+from kdissect.replay.load.known_requests import KnownRequests
 from kdissect.replay.load.last_writers import LastWriters
 from kdissect.replay.load.prior_members import PriorMember
 from kdissect.replay.load.replay_items import ReplayItems
@@ -32,6 +33,7 @@ class ReplayInput:
     capture: Capture
     names: Names
     items: ReplayItems = field(init=False)
+    known: KnownRequests = field(init=False)
     bodies: DecodedCache = field(default_factory=DecodedCache)
     source: CapturedCluster = field(default_factory=CapturedCluster)
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first

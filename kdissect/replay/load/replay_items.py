@@ -58,22 +58,44 @@ class ReplayItems(Sequence[ReplayItem]):
         self._transactions, self._transactional_ids = array("i"), Interned[str | None]()
         self._anchors, self._gaps, self._errors = array("q"), array("q"), array("i")
 
-    def append(self, item: ReplayItem) -> None:
-        """Add the item of the next request."""
-        self._clients.append(self._client_ids.number(item.client_id))
-        self._refusals.append(self._refused.number(item.refusal))
-        self._transactions.append(self._transactional_ids.number(item.transaction))
-        self._anchors.append(item.anchor)
-        self._gaps.append(item.gap_ns)
-        self._errors.append(NO_RESPONSE if item.error is None else item.error)
+    def make_room(self) -> None:
+        """Have an item for each request, about which nothing is decided."""
+        count = len(self._requests)
+        for column in self._columns():
+            column[:] = array(column.typecode, bytes(column.itemsize * count))
+
+    def put(self, item: ReplayItem) -> None:
+        """Set the item of a request."""
+        index = item.request.index
+        self._clients[index] = self._client_ids.number(item.client_id)
+        self._refusals[index] = self._refused.number(item.refusal)
+        self._transactions[index] = self._transactional_ids.number(item.transaction)
+        self._anchors[index], self._gaps[index] = item.anchor, item.gap_ns
+        self._errors[index] = NO_RESPONSE if item.error is None else item.error
+
+    def copy(self, indices: NDArray[np.int64], sources: NDArray[np.int64]) -> None:
+        """Set the items of some requests to those of others."""
+        for column in self._columns():
+            values = np.frombuffer(column, column.typecode)
+            values[indices] = values[sources]
+
+    def set_anchors(self, anchors: NDArray[np.int64], gaps_ns: NDArray[np.int64]) -> None:
+        """Note for all requests the response that their client had seen last (-1: none), and how long ago."""
+        self._anchors, self._gaps = (array("q", values.tobytes()) for values in (anchors, gaps_ns))
+
+    def _columns(self) -> tuple["array[int]", ...]:
+        return (
+            self._clients,
+            self._refusals,
+            self._transactions,
+            self._anchors,
+            self._gaps,
+            self._errors,
+        )
 
     def refuse(self, index: int, refusal: Refusal) -> None:
         """Note why a request is not sent."""
         self._refusals[index] = self._refused.number(refusal)
-
-    def set_anchor(self, index: int, anchor: int, gap_ns: int) -> None:
-        """Note the response that the client of a request had seen last (-1: none), and how long ago."""
-        self._anchors[index], self._gaps[index] = anchor, gap_ns
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column of the requests (see `column_of`)."""

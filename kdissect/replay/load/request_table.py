@@ -120,6 +120,22 @@ class RequestTable(Sequence[Request]):
             number(request.excluded_by),
         )
 
+    def extend(
+        self, columns: Mapping[str, NDArray[Any]], servers: Sequence[str], statuses: Sequence[str]
+    ) -> None:
+        """Add requests by their columns, as in `COLUMNS` but for `excluded_by`, which is "" for all.
+
+        `servers` and `statuses` are what the numbers in their columns stand for.
+        """
+        rows = np.zeros(len(columns["connection"]), DTYPE)
+        for name, values in columns.items():
+            rows[name] = values
+        for name, texts in (("server", servers), ("status", statuses)):
+            numbers = np.array([self._texts.number(text) for text in texts], np.int32)
+            rows[name] = numbers[columns[name]] if len(rows) else 0
+        rows["excluded_by"] = self._texts.number("")
+        self._rows += rows.tobytes()
+
     def column(self, name: str) -> NDArray[Any]:
         """Return a copy of a column, as in `COLUMNS`, or the indices."""
         if name == "index":
@@ -210,6 +226,7 @@ READERS: Mapping[str, Callable[[Request], int]] = {
     "first_ns": lambda request: request.first_ns,
     "answered_ns": lambda request: NONE if request.answered_ns is None else request.answered_ns,
     "frame_size": lambda request: request.frame.size,
+    "in_flight": lambda request: request.in_flight,
 }
 
 

@@ -6,6 +6,7 @@ a spool, and of a request a row stays in memory (see `request_table`).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
@@ -13,6 +14,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
+from kdissect.replay.load.known_requests import LoggedShapes
 from kdissect.replay.load.request_table import Request, RequestTable
 from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool
@@ -38,6 +40,7 @@ class Capture:
     servers: set[str] = field(default_factory=set)
     headless: set[int] = field(default_factory=set)  # connections without their beginning
     clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
+    logged: LoggedShapes | None = None  # of a log, if no filter excludes a request
 
     def selected_keys(self) -> set[int]:
         """Return the API keys of the requests that no option excludes."""
@@ -47,7 +50,12 @@ class Capture:
 
     def client_host(self, connection: int) -> str:
         """Return the host of a connection's client; "" if the capture does not tell."""
-        return parse_address(self.clients.get(connection, ""))[0]
+        return _host(self.clients.get(connection, ""))
+
+
+@lru_cache(1 << 12)
+def _host(address: str) -> str:
+    return parse_address(address)[0]
 
 
 def read(

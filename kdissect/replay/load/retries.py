@@ -47,6 +47,15 @@ class RetryFinder:
                 self._loaded.after.setdefault(index, set()).add(earlier)
         self._reconnections.clear()
 
+    @property
+    def has_failed_records(self) -> bool:
+        """Whether records without a producer id failed, and may come again."""
+        return self._failed.any
+
+    def note_last(self, connection: int, index: int) -> None:
+        """Note the last Produce request of a connection."""
+        self._last[connection] = max(self._last.get(connection, index), index)
+
     def take(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
         """Learn from a Produce request."""
         loaded = self._loaded
@@ -120,6 +129,11 @@ class FailedRecords:
     def __init__(self) -> None:
         self._failed: dict[Writer, dict[bytes, tuple[int, ...]]] = {}  # record -> the requests that had it
         self._last_ns: dict[Writer, int] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether there are such records."""
+        return bool(self._failed)
 
     def earlier(
         self, writer: Writer, batches: Iterable[CapturedBatch], time_ns: int

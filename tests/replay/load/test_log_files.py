@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import UsageError
-from kdissect.replay.load.log_files import FACTS, CapturedFile, LogFacts, is_log, open_log, write_facts
+from kdissect.replay.load.log_files import (
+    FACTS,
+    FORMAT,
+    CapturedFile,
+    LogFacts,
+    is_log,
+    open_log,
+    write_facts,
+)
 
 
 def test_facts_are_written_and_read(tmp_path: Path) -> None:
@@ -29,7 +37,9 @@ def test_facts_are_written_and_read(tmp_path: Path) -> None:
         open_log(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}', '{"format": 1, "captures": [{}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", json.dumps({"format": FORMAT}), json.dumps({"format": FORMAT, "captures": [{}]})]
+)
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FACTS).write_text(text)
     with pytest.raises(UsageError, match="is not a replay log"):

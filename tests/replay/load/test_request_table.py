@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
@@ -67,19 +68,23 @@ def test_items_keep_what_is_noted_later() -> None:
     items = ReplayItems(table())
     refusal = Refusal(Disposition.POLICY, "off")
     made = [ReplayItem(ANSWERED, "client", transaction="t", error=-1), ReplayItem(LOST, None)]
+    items.make_room()
     for item in made:
-        items.append(item)
+        items.put(item)
     assert list(items) == made
     items.refuse(1, refusal)
-    items.set_anchor(0, 7, 900)
+    items.set_anchors(np.array([7, -1]), np.array([900, 0]))
     assert (items[1].refusal, items[0].anchor, items[0].gap_ns) == (refusal, 7, 900)
     assert items.transactional_ids() == {"t"}
+    items.copy(np.array([1]), np.array([0]))
+    assert items[1] == replace(items[0], request=LOST)
 
 
 def test_columns_are_those_of_the_objects() -> None:
     items = ReplayItems(table())
-    items.append(ReplayItem(ANSWERED, "client"))
-    items.append(ReplayItem(LOST, None, Refusal(Disposition.POLICY, "off")))
+    items.make_room()
+    items.put(ReplayItem(ANSWERED, "client"))
+    items.put(ReplayItem(LOST, None, Refusal(Disposition.POLICY, "off")))
     some = Chosen(items, array("q", [1, 0, 1]))
     for each in (items, some, list(some), some[1:]):
         assert sent_mask(each).tolist() == [item.refusal is None for item in each]

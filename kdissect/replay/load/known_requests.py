@@ -1,0 +1,137 @@
+"""Which requests of a log need no look, since an earlier one of their shape has told all of it.
+
+In: the shapes and facts of all requests (`request_shapes`), and the columns of the requests. Out: a mask of
+those that have to be looked at, in which more can be marked while the load goes on, and the facts of the
+others.
+
+A request is looked at if it is the first of its shape, or has none. So is a Produce request that may be a
+retry (its producer wrote the same sequence number twice), one before or after which its producer changed the
+connection, and each one if the capture has producers without facts.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.load.request_shapes import NO_SHAPE
+from kdissect.replay.load.request_table import Request, RequestTable
+from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
+from kdissect.streams.flow_state import Int64s
+
+LOOK = b"\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedShapes:
+    """The shapes of all requests of a log, and their facts. `edges` says where those of each begin."""
+
+    shapes: Int64s
+    edges: Int64s
+    facts: Int64s
+
+    def rows(self, requests: Int64s, width: int) -> tuple[Int64s, Int64s]:
+        """Return the facts of some requests as rows of a width, and the request of each row."""
+        counts = self.edges[requests + 1] - self.edges[requests]
+        ends = np.cumsum(counts)
+        first = self.edges[requests] - (ends - counts)
+        places = np.repeat(first, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
+        return self.facts[places].reshape(-1, width), np.repeat(requests, counts // width)
+
+
+class KnownRequests:
+    """The requests of a log by their shapes."""
+
+    def __init__(self, table: Sequence[Request], logged: LoggedShapes | None, hosts: dict[int, str]) -> None:
+        """`hosts` are those of clients, by connection. Without shapes every request has to be looked at."""
+        count = len(table)
+        self.logged, self._marked_anonymous = logged, False
+        self._order = np.zeros(0, np.int64)
+        self._starts = np.zeros(1, np.int64)
+        self.first: Int64s = np.arange(count)  # the first request of the shape of each
+        looked = np.ones(count, bool)
+        if logged is not None and isinstance(table, RequestTable):
+            shapes = logged.shapes
+            shaped = np.flatnonzero(shapes != NO_SHAPE)
+            self._order = shaped[np.argsort(shapes[shaped], kind="stable")]
+            every = np.arange(int(shapes.max(initial=NO_SHAPE)) + 2)
+            self._starts = np.searchsorted(shapes[self._order], every)
+            firsts = np.append(self._order, 0)[self._starts[:-1]]
+            self.first[self._order] = firsts[shapes[self._order]]
+            looked = self.first == np.arange(count)
+            keys = table.column("key")
+            self._produces = np.flatnonzero((keys == ApiKey.PRODUCE) & table.column("complete"))
+            looked[self._telling_produces(table, logged, hosts)] = True
+        self._mask = bytearray(looked.tobytes())
+        self._next = 0  # the first request whose turn has not come
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the requests that have to be looked at, also those that are marked meanwhile."""
+        while (index := self._mask.find(LOOK, self._next)) >= 0:
+            self._next = index + 1
+            yield index
+
+    def mark(self, requests: Int64s) -> None:
+        """Have requests looked at, of those whose turn has not come."""
+        np.frombuffer(self._mask, np.uint8)[requests[requests >= self._next]] = 1
+
+    def others_like(self, index: int) -> Int64s:
+        """Return all requests of the shape of a request, which is the first of them."""
+        if self.logged is None or self.logged.shapes[index] == NO_SHAPE:
+            return np.array([index])
+        shape = self.logged.shapes[index]
+        return self._order[self._starts[shape] : self._starts[shape + 1]]
+
+    def unseen(self) -> Int64s:
+        """Return the requests that need no look."""
+        return np.flatnonzero(np.frombuffer(self._mask, np.uint8) == 0)
+
+    def unseen_like(self, index: int) -> Int64s:
+        """Return the requests of the shape of a request that need no look."""
+        others = self.others_like(index)
+        unseen: Int64s = others[np.frombuffer(self._mask, np.uint8)[others] == 0]
+        return unseen
+
+    def mark_anonymous(self) -> None:
+        """Have all Produce requests without a producer id looked at."""
+        if self.logged is not None and not self._marked_anonymous:
+            self._marked_anonymous = True
+            facts, requests = self.logged.rows(self._produces, PRODUCED)
+            self.mark(requests[ProducedFacts(*facts.T).producer < 0])
+
+    def _telling_produces(self, table: RequestTable, logged: LoggedShapes, hosts: dict[int, str]) -> Int64s:
+        """Return the Produce requests that may be retries, or tell an order."""
+        produces = self._produces[table.column("version")[self._produces] >= 0]
+        if (logged.edges[produces + 1] == logged.edges[produces]).any():
+            return produces
+        rows, requests = logged.rows(produces, PRODUCED)
+        facts = ProducedFacts(*rows.T)
+        numbered = np.flatnonzero(facts.producer >= 0)
+        keys = [facts.sequence, facts.partition, facts.epoch, facts.producer]
+        repeated = requests[numbered[_with_equals([each[numbered] for each in keys])]]
+        connections = table.column("connection")[requests]
+        hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
+        each, place = np.unique(connections, return_inverse=True)
+        host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)[place]
+        host[facts.producer >= 0] = NONE
+        order = np.lexsort([requests, facts.partition, host, facts.producer])
+        same = _equal_neighbours([column[order] for column in (facts.partition, host, facts.producer)])
+        changes = np.flatnonzero(same & (connections[order][1:] != connections[order][:-1]))
+        return np.concatenate([repeated, requests[order[changes]], requests[order[changes + 1]]])
+
+
+def _equal_neighbours(columns: list[Int64s]) -> NDArray[np.bool_]:
+    """Return for each row but the first whether it equals the one before in all columns."""
+    same = np.ones(max(len(columns[0]) - 1, 0), bool)
+    for column in columns:
+        same &= column[1:] == column[:-1]
+    return same
+
+
+def _with_equals(columns: list[Int64s]) -> Int64s:
+    """Return the rows that another row equals in all columns."""
+    order = np.lexsort(columns)
+    equal = np.flatnonzero(_equal_neighbours([column[order] for column in columns]))
+    return np.unique(np.concatenate([order[equal], order[equal + 1]]))

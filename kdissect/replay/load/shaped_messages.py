@@ -1,0 +1,271 @@
+"""Exchanges as the shapes of a log need them: their bytes, the partitions that they name, and their facts.
+
+In: a batch of exchanges with the columns of its requests and responses. Out: what can be read of them at all,
+bytes that are equal for messages that name the same partitions, and facts as columns (`ProducedFacts`,
+`FetchedFacts`). Names become hashes, since names of one batch are numbers that the next batch does not know.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import decode_request, decode_response
+from kdissect.protocol.columnar.vm_state import Reason
+from kdissect.protocol.records.batches import LAST_OFFSET_DELTA_AT, following_offset
+from kdissect.protocol.schema.registry import is_known
+from kdissect.streams.engine import ExchangeBatch
+from kdissect.streams.flow_state import ANSWERED, Int64s
+from kdissect.tables.coded_columns import text_codes, uuid_codes
+from kdissect.tables.message_columns import MessageColumns
+
+NONE = -1  # for an offset that is not there
+REPLACED = "\ufffd"  # in a name that is not UTF-8, which may stand for another one
+
+
+class ProducedFacts(NamedTuple):
+    """The columns of the facts of a Produce request, a row for each partition that it names."""
+
+    partition: Any  # a hash of topic and number
+    producer: Any  # the id of the first batch; below NONE for a client without one, by its client id
+    epoch: Any
+    sequence: Any
+    records: Any
+    size: Any  # bytes of the records
+    offset: Any  # of the first record, by the response; NONE if it was not written
+
+
+class FetchedFacts(NamedTuple):
+    """The columns of the facts of a Fetch request, a row for each partition of its response."""
+
+    following: Any  # the offset behind the last whole batch; NONE without one
+    size: Any  # bytes of the records
+
+
+PRODUCED, FETCHED = len(ProducedFacts._fields), len(FetchedFacts._fields)
+MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the numbers of a topic's partitions
+
+
+class MessageSide:
+    """The requests or the responses of a part: what can be read, and rows of partitions by exchange."""
+
+    def __init__(self, batch: ExchangeBatch, columns: MessageColumns, hashed: Callable[[str], int]) -> None:
+        read, rows = columns.columns, columns.columns.partitions
+        frames = batch.exchanges[columns.side]
+        self.columns, self.records = columns, read.records
+        self.start, self.stop = frames["start"].tolist(), frames["stop"].tolist()
+        self.complete = (frames["start"] > 0) & (frames["stop"] == frames["frame_stop"])
+        self.present = columns.spread(np.ones(len(columns.rows), bool), False)
+        self.error = columns.spread(read.error_code, 0).tolist()
+        self.topic = np.where(
+            rows.spans("topic").start >= 0, rows.spans("topic").start, rows.spans("topic_id").start
+        )
+        self.partition, self.hash, named = _hashes(batch, columns, hashed)
+        wrong = columns.columns.fault_reason != Reason.NONE
+        wrong[rows.message[~named | (self.records["fault"] > 0)]] = True
+        self.readable = self.complete & self.present & ~columns.spread(wrong, False)
+        edges = np.searchsorted(columns.rows[rows.message], np.arange(len(batch.exchanges) + 1))
+        self.edges = edges.tolist()
+        span = rows.spans("record_set")
+        self.records_start, self.size = span.start, np.where(span.start >= 0, span.length, 0)
+
+    def rows(self, row: int) -> slice:
+        """Return the rows of partitions of an exchange."""
+        return slice(self.edges[row], self.edges[row + 1])
+
+    def integer(self, name: str) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Return a column of partitions, and where it is present."""
+        return self.columns.columns.partitions.integers(name)
+
+
+def _hashes(
+    batch: ExchangeBatch, columns: MessageColumns, hashed: Callable[[str], int]
+) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
+    """Return number, hash of topic and number, and whether it has a name that can be told, by partition."""
+    rows = columns.columns.partitions
+    number = rows.integers("partition")
+    partition = np.where(number.present, number.values, NONE)
+    topics = np.zeros(len(rows), np.uint64)
+    named = np.zeros(len(rows), bool)
+    topic = rows.spans("topic")
+    for codes in (
+        uuid_codes(batch.arena, rows.spans("topic_id").start),
+        text_codes(batch.arena, topic.start, topic.length),
+    ):
+        there = codes.indices.is_valid().to_numpy(zero_copy_only=False)
+        if not there.any():
+            continue
+        texts = codes.dictionary.to_pylist()
+        hashes = np.array([hashed(text) for text in texts], np.uint64)
+        clear = np.array([REPLACED not in text for text in texts], bool)
+        index = codes.indices.fill_null(0).to_numpy()
+        topics, named = np.where(there, hashes[index], topics), np.where(there, clear[index], named)
+    with np.errstate(over="ignore"):
+        mixed = topics + (partition + 1).astype(np.uint64) * MIX
+    return partition, mixed.view(np.int64), named
+
+
+class ShapedMessages:
+    """The requests and responses of a part, for shapes."""
+
+    def __init__(
+        self,
+        batch: ExchangeBatch,
+        request: MessageColumns,
+        response: MessageColumns,
+        hashed: Callable[[str], int],
+    ) -> None:
+        exchanges = batch.exchanges
+        self.arena = memoryview(np.ascontiguousarray(batch.arena).data)
+        self._bytes = batch.arena
+        self.keys, self.versions = exchanges["api_key"].tolist(), exchanges["api_version"].tolist()
+        self.connections, self.status = exchanges["connection"].tolist(), exchanges["status"].tolist()
+        self.request = MessageSide(batch, request, hashed)
+        self.response = MessageSide(batch, response, hashed)
+        answered = exchanges["status"] == ANSWERED
+        self.readable = self.request.readable.copy()
+        self.readable &= np.where(answered, self.response.readable, exchanges["response"]["start"] <= 0)
+        client, size = request.spans("client_id")
+        self.client_start, self.client_stop = client.tolist(), (client + size).tolist()
+        self.readable &= client >= 0
+        self.replica = request.integers("replica_id")[0].tolist()
+        self.transactional = (request.spans("transactional_id")[0] >= 0).tolist()
+        self._hashed = hashed
+        self._asked, self._answered = self._asked_bytes(), self._answered_bytes()
+        self.produced, self.is_produced = self._produced()
+        self.fetched, self.is_fetched = self._fetched()
+
+    def frame(self, side: MessageSide, row: int) -> bytes:
+        """Return a message."""
+        return bytes(self.arena[side.start[row] : side.stop[row]])
+
+    def asked(self, row: int) -> bytes:
+        """Return bytes that tell the partitions and producers of a request."""
+        rows = self.request.rows(row)
+        return self._asked[16 * rows.start : 16 * rows.stop]
+
+    def answered(self, row: int) -> bytes:
+        """Return bytes that tell the partitions of a response, with what is known of each but its offsets."""
+        rows = self.response.rows(row)
+        return self._answered[16 * rows.start : 16 * rows.stop]
+
+    def head(self, row: int) -> bytes | None:
+        """Return a request up to its first topic, without the correlation id; None if it names none."""
+        rows = self.request.rows(row)
+        topics = self.request.topic[rows]
+        if not len(topics) or topics[0] < 0:
+            return None
+        start = self.request.start[row]
+        return bytes(self.arena[start : start + 4]) + bytes(self.arena[start + 8 : topics[0]])
+
+    def common(self, row: int) -> tuple[object, ...]:
+        """Return what belongs to every shape."""
+        return self.keys[row], self.connections[row], self.status[row], self.response.error[row]
+
+    def facts(self, row: int) -> Int64s | None:
+        """Return the facts of an exchange; None if it has none."""
+        if self.keys[row] == ApiKey.PRODUCE:
+            rows = self.request.rows(row)
+            return self.produced[rows].ravel() if self.is_produced[rows].all() else None
+        if self.keys[row] == ApiKey.FETCH:
+            return self.fetched[self.response.rows(row)].ravel()
+        return None
+
+    def can_be_decoded(self, row: int) -> bool:
+        """Return whether the codec has no objection to an exchange."""
+        if decode_request(self.frame(self.request, row), strict=True).fault is not None:
+            return False
+        if not self.response.present[row]:
+            return True
+        key, version = self.keys[row], self.versions[row]
+        if not is_known(key, version):
+            return False
+        decoded = decode_response(self.frame(self.response, row), key, version, strict=True)
+        return decoded.fault is None and decoded.body is not None
+
+    def _asked_bytes(self) -> bytes:
+        return np.stack([self.request.hash, self.request.records["producer_id"]], axis=1).tobytes()
+
+    def _answered_bytes(self) -> bytes:
+        error, start = self.response.integer("error_code"), self.response.integer("log_start_offset")
+        known = error[0] * 4 + error[1] * 2 + (start[1] & (start[0] >= 0))
+        return np.stack([self.response.hash, known], axis=1).tobytes()
+
+    def _produced(self) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Return the facts of partitions in Produce requests, and which of them are whole record batches."""
+        side = self.request
+        records = side.records
+        whole = (records["magic"] == 2) & (records["cut"] == 0) & (records["batches"] > 0)
+        whole &= (records["wrappers"] == 0) & (side.partition >= 0)
+        exchange = side.columns.rows[side.columns.columns.partitions.message]
+        producer = np.where(records["producer_id"] >= 0, records["producer_id"], self._clients()[exchange])
+        facts = ProducedFacts(
+            side.hash,
+            producer,
+            records["producer_epoch"],
+            records["base_sequence"],
+            records["records"],
+            side.size,
+            self._offsets(),
+        )
+        return np.stack(facts, axis=1), whole
+
+    def _clients(self) -> Int64s:
+        """Return a number below NONE for the client id of each request."""
+        codes = text_codes(self._bytes, *self.request.columns.spans("client_id"))
+        hashes = [self._hashed(text) >> 2 for text in codes.dictionary.to_pylist()]
+        numbers: Int64s = NONE - 1 - np.array([*hashes, 0], np.int64)[codes.indices.fill_null(-1).to_numpy()]
+        return numbers
+
+    def _offsets(self) -> Int64s:
+        """Return the offset that a response gives for each partition of a request, NONE without one.
+
+        Responses that have other partitions, or in another order, leave the request without a shape.
+        """
+        offsets = np.full(len(self.request.hash), NONE, np.int64)
+        asked, answered = np.diff(self.request.edges), np.diff(self.response.edges)
+        same = np.flatnonzero((asked == answered) & (asked > 0))
+        asked_rows, answered_rows = (
+            _ranges(np.array(side.edges)[same], asked[same]) for side in (self.request, self.response)
+        )
+        offset, error = self.response.integer("offset"), self.response.integer("error_code")
+        written = offset[1] & (offset[0] >= 0) & (error[0] == 0)
+        offsets[asked_rows] = np.where(written, offset[0], NONE)[answered_rows]
+        return offsets
+
+    def same_partitions(self, row: int) -> bool:
+        """Return whether a response has the partitions of its request, in the same order."""
+        asked, answered = self.request.rows(row), self.response.rows(row)
+        return bool(np.array_equal(self.request.hash[asked], self.response.hash[answered]))
+
+    def _fetched(self) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Return the facts of partitions in Fetch responses, and which of them can be told by facts."""
+        side = self.response
+        records = side.records
+        batches = records["batches"]
+        following = np.full(len(batches), NONE, np.int64)
+        single = np.flatnonzero((batches == 1) & (records["cut"] == 0) & (records["magic"] == 2))
+        delta = np.zeros(len(single), np.int64)
+        for byte in range(4):
+            place = side.records_start[single] + LAST_OFFSET_DELTA_AT + byte
+            delta = delta << 8 | self._bytes[place]
+        delta = delta.astype(np.uint32).view(np.int32).astype(np.int64) if len(delta) else delta
+        following[single] = records["base_offset"][single] + delta + 1
+        others = np.ones(len(batches), bool)
+        others[single] = False
+        for row in np.flatnonzero(others & (side.size > 0)).tolist():
+            start = int(side.records_start[row])
+            found = following_offset(self.arena, start, start + int(side.size[row]))
+            following[row] = NONE if found is None else found
+        following[side.integer("error_code")[0] != 0] = NONE
+        plain = (side.partition >= 0) & (records["control_batches"] <= 0) & (following >= NONE)
+        return np.stack(FetchedFacts(following, side.size), axis=1), plain
+
+
+def _ranges(starts: Int64s, counts: Int64s) -> Int64s:
+    """Return the numbers of some ranges, one range after the other."""
+    ends = np.cumsum(counts)
+    numbers: Int64s = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
+    return numbers
