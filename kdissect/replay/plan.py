@@ -5,16 +5,13 @@ rendered by `results.run_text`. Every request is rewritten as a run would rewrit
 a run can know (errors of the target, a first attempt that failed) is not in the plan.
 """
 
-from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.create_topics import missing_topics
 from kdissect.replay.disposition import (
     Disposition,
@@ -32,9 +29,10 @@ from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.share import FIRST_VERSION
 from kdissect.replay.load.captured_cluster import CapturedTopic
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
-from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, request_column, sent_mask
 from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import wall_ns
+from kdissect.replay.plan_totals import PlanTotals
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.rewrite.references import groups_of
 from kdissect.replay.settings import (
@@ -45,6 +43,7 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.leaders import LEAST_METADATA
+from kdissect.streams.flow_state import Int64s
 from kdissect.text import format_address, format_uuid, parse_address
 
 VERSION_LIMITS: Mapping[int, tuple[int, int]] = {
@@ -80,57 +79,17 @@ MOST_TIES = 3  # of the largest component that are listed
 MOST_IDS = 5  # of topic ids without a name that are listed
 
 
-@dataclass(slots=True)
-class _Totals:
-    """What becomes of all requests."""
-
-    dispositions: Counter[Disposition] = field(default_factory=Counter)
-    apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    skipped: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # API, disposition, reason
-    versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # API, captured, sent
-    sent: "array[int]" = field(default_factory=lambda: array("q"))  # indices
-    groups: set[str] = field(default_factory=set)  # that requests name
-    nameless_ids: Counter[bytes] = field(default_factory=Counter)  # topic ids without a name
-
-    def add_skipped(self, item: ReplayItem, skip: SkipRequest) -> None:
-        """Add a request that would be skipped."""
-        name = api_name(item.request.key)
-        self.dispositions[skip.bucket] += 1
-        self.apis[name].update(("captured", "skipped"))
-        self.skipped[name, skip.bucket.value, skip.reason] += 1
-
-    def add_sent(self, item: ReplayItem, version: int, retry: bool) -> None:
-        """Add a request that would be sent in some version."""
-        name, captured = api_name(item.request.key), item.request.version or 0
-        counts = self.apis[name]
-        self.dispositions[Disposition.ANSWERED] += 1
-        counts.update(("captured", "sent"))
-        counts["retries"] += retry
-        if version != captured:
-            counts["converted"] += 1
-            self.versions[name, captured, version] += 1
-        self.sent.append(item.request.index)
-
-
 def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     """Return the plan of a replay whose target is known.
 
     With `prepared` the topics that `prepare` would create count as if they were there.
     """
-    context, loaded, totals = replay.context(), replay.loaded, _Totals()
+    context, loaded = replay.context(), replay.loaded
+    totals = PlanTotals(loaded.retries.keys() | loaded.repeats.keys())
     present = context.cluster.topics.keys() | {topic.name for topic in missing_topics(replay) if prepared}
-    for item in loaded.items:
-        try:
-            version = _version_of(context, item, totals, present)
-        except SkipRequest as skip:
-            totals.add_skipped(item, skip)
-        else:
-            index = item.request.index
-            totals.add_sent(item, version, index in loaded.retries or index in loaded.repeats)
-    sent = Chosen(loaded.items, totals.sent)
-    losses: Counter[str] = Counter()
-    for notes in context.notes.by_request.values():
-        losses.update(note for note in notes if ", without " in note)
+    for alike in loaded.known.alike(loaded.items.refusals()):
+        _plan_alike(context, loaded.items, alike, totals, present)
+    sent = Chosen(loaded.items, totals.sent())
     check(len(loaded.items), totals.dispositions)
     would_be_sent = {"would be sent": totals.dispositions[Disposition.ANSWERED]}
     return {
@@ -146,7 +105,7 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
             {"api": name, "captured": captured, "sent": version, "requests": count}
             for (name, captured, version), count in sorted(totals.versions.items())
         ],
-        "losses": dict(losses),
+        "losses": dict(totals.losses),
         "names": _names(replay, totals.groups),
         "topics": _topics(replay),
         "timers": _timers(replay, sent),
@@ -159,7 +118,32 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     }
 
 
-def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals, present: Collection[str]) -> int:
+def _plan_alike(
+    context: ReplayContext, items: ReplayItems, alike: Int64s, totals: PlanTotals, present: Collection[str]
+) -> None:
+    """Add requests of one shape to the totals: what becomes of the first becomes of all.
+
+    Commits differ in their offsets and the texts beside them, so each is converted on its own.
+    """
+    item = items[int(alike[0])]
+    totals.requests = alike
+    try:
+        version = _version_of(context, item, totals, present)
+    except SkipRequest as skip:
+        totals.add_skipped(item, skip)
+        return
+    if len(alike) > 1 and item.request.key == ApiKey.OFFSET_COMMIT and version != item.request.version:
+        context.notes.forget(item.request.index)
+        for index in alike:
+            _plan_alike(context, items, index[None], totals, present)
+        return
+    totals.add_sent(item, version)
+    totals.add_notes(context.notes.by_request.pop(item.request.index, ()))
+
+
+def _version_of(
+    context: ReplayContext, item: ReplayItem, totals: PlanTotals, present: Collection[str]
+) -> int:
     """Return the version in which a request would be sent. Raise SkipRequest if it would not be.
 
     The groups that it names, and its topic ids without a name, are added to the totals.
@@ -174,7 +158,7 @@ def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals, prese
     totals.groups.update(groups_of(key, item.request.version or 0, body))
     if key in PARTITIONS_OF:
         ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(PARTITIONS_OF[key].topics) or ()}
-        totals.nameless_ids.update(ids - context.names.captured_ids.keys() - {ZERO_ID})
+        totals.add_nameless(ids - context.names.captured_ids.keys() - {ZERO_ID})
     version = context.rewriter.version(item, lowest, highest)
     if key in PARTITIONS_OF:
         _check_topics(context, key, body, present)

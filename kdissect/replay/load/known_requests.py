@@ -84,6 +84,16 @@ class KnownRequests:
         shape = self.logged.shapes[index]
         return self._order[self._starts[shape] : self._starts[shape + 1]]
 
+    def alike(self, decisions: Int64s) -> Iterator[Int64s]:
+        """Yield all requests, those of one shape for which the same was decided together.
+
+        Groups come in the order of their first requests.
+        """
+        first = np.where(decisions == decisions[self.first], self.first, np.arange(len(self.first)))
+        order = np.argsort(first, kind="stable")
+        edges = np.flatnonzero(np.diff(first[order])) + 1
+        yield from np.split(order, edges) if len(order) else ()
+
     def unseen(self) -> Int64s:
         """Return the requests that need no look."""
         return np.flatnonzero(np.frombuffer(self._mask, np.uint8) == 0)

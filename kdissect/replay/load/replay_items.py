@@ -101,6 +101,10 @@ class ReplayItems(Sequence[ReplayItem]):
         """Return a column of the requests (see `column_of`)."""
         return column_of(self._requests, name)[: len(self)]
 
+    def refusals(self) -> NDArray[np.int64]:
+        """Return a number for the refusal of each request, the same for equal ones."""
+        return np.array(self._refusals, np.int64)
+
     def sent(self) -> NDArray[np.bool_]:
         """Return which requests are not refused."""
         allowed = np.array([refusal is None for refusal in self._refused.values], bool)
