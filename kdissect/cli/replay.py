@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kdissect.cli.captured_logs import logged_paths
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay_load import load_log
@@ -85,7 +86,8 @@ def replay(chosen: argparse.Namespace) -> int:
     progress = LoadProgress(notice)
     with ExitStack() as stack:
         engine = stack.enter_context(machines(chosen, notice)) if on_machines and executes else None
-        loaded = Replay(settings, chosen.paths, chosen.port, chosen.keylog, progress, progress.looked)
+        source = logged_paths(chosen, stack, notice)
+        loaded = Replay(settings, *source, progress, progress.looked)
         prepared = stack.enter_context(closing(loaded))
         prepared.learn()
         if chosen.replay == "prepare":

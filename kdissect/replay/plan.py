@@ -319,7 +319,7 @@ def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
     }
 
 
-def _components(components: list[Component]) -> dict[str, Any]:
+def _components(components: Sequence[Component]) -> dict[str, Any]:
     """Return how much of the load must stay on one process, and what ties it together."""
     largest = components[0]
     return {

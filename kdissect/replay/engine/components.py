@@ -10,6 +10,7 @@ component is never cut: a plan names the ties of a large one, since it bounds wh
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from kdissect.replay.load.connection_groups import Tie
 from kdissect.replay.load.replay_input import ReplayInput
@@ -41,8 +42,21 @@ class Component:
         return self.requests + self.size / BYTES_PER_REQUEST
 
 
-def components_of(loaded: ReplayInput) -> list[Component]:
-    """Return the components of what is sent, the heaviest first."""
+_KNOWN: "WeakKeyDictionary[ReplayInput, tuple[Component, ...]]" = WeakKeyDictionary()
+
+
+def components_of(loaded: ReplayInput) -> tuple[Component, ...]:
+    """Return the components of what is sent, the heaviest first.
+
+    They are put together once, since a plan and a run of the same capture both need them.
+    """
+    known = _KNOWN.get(loaded)
+    if known is None:
+        known = _KNOWN[loaded] = _put_together(loaded)
+    return known
+
+
+def _put_together(loaded: ReplayInput) -> tuple[Component, ...]:
     requests: Counter[int] = Counter()
     size: Counter[int] = Counter()
     sent = loaded.items.sent()
@@ -68,7 +82,7 @@ def components_of(loaded: ReplayInput) -> list[Component]:
         )
         for number, group in enumerate(groups)
     ]
-    return sorted(components, key=lambda component: -component.weight)
+    return tuple(sorted(components, key=lambda component: -component.weight))
 
 
 def pack(components: Sequence[Component], count: int) -> dict[int, int]:

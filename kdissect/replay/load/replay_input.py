@@ -23,9 +23,9 @@ from kdissect.replay.load.requests import Capture
 from kdissect.replay.rewrite.names import Names
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class ReplayInput:
-    """All that is known of the captures of a replay.
+    """All that is known of the captures of a replay. It is equal to itself only.
 
     Requests go by their index in the order of the capture.
     """

@@ -11,6 +11,7 @@ When leaders move, what was prepared is stale and is dropped. What is prepared w
 much is prepared ahead. A request whose turn comes before it was prepared goes by its handler.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
@@ -43,6 +44,7 @@ from kdissect.replay.target.coordinators import GROUP_FIELD, GROUPS_FIELD, TRANS
 from kdissect.replay.target.leaders import LEAST_METADATA
 
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # prepared at a time; a request takes 2 KB beside its bytes
+PATIENCE_S, AT_ONCE = 2.0, 1000  # seconds before the clock starts, and requests between two looks at it
 FETCH_PARTITION_BYTES = 500  # of memory, for each partition that a fetch names
 NO_OFFSETS: dict[TopicPartition, int] = {}
 LEFT_TO_HANDLER = (Disposition.POLICY, "is left to its handler")
@@ -159,9 +161,11 @@ class PreparedRequests:
 
 
 def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
-    """Return as many requests prepared as there is room for."""
+    """Return as many requests prepared as there is room and, before anything is sent, patience for."""
     prepared = PreparedRequests(context, items)
-    prepared.make()
+    deadline = time.monotonic() + PATIENCE_S
+    while prepared.wanting and time.monotonic() < deadline:
+        prepared.make(AT_ONCE)
     return prepared
 
 
