@@ -37,7 +37,7 @@ SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
 
 DOWN_ATTEMPTS = 3
-TOPICS_NAMED = 3
+TOPICS_NAMED = CLIENTS_NAMED = 3
 BY_SERVER = 0.6
 """The part of connections that the server closed, from which on it ended them all."""
 
@@ -52,7 +52,6 @@ LEAST_REACTION_NS = 1_000_000
 
 RIVALS_ROSE_1000 = 2_000
 OWN_MORE_NS = 10_000_000
-LOAD_RATIO = 1.7
 SAME_MOMENT_NS = 3 * SECOND
 
 
@@ -244,7 +243,7 @@ def broker_slow(case: Case) -> Diagnosis | None:
         return _always_slow(case.anchor)
     if case.anchor.kind == "follower_slowed":
         return _slow_follower(case)
-    return None if _overloaded(case.anchor) else _slow(case, "became slow", "")
+    return None if _load(case) else _slow(case, "became slow", "")
 
 
 def _slow_follower(case: Case) -> Diagnosis | None:
@@ -295,18 +294,18 @@ def _always_slow(slow: Signal) -> Diagnosis | None:
 
 def broker_overloaded(case: Case) -> Diagnosis | None:
     """Latency of a server rose for its clients, and so did the number of its requests."""
-    if not _overloaded(case.anchor):
+    if not (grew := _load(case)):
         return None
-    before, after = (
-        case.anchor.measures[f"requests_per_1000_s_{when}"] / 1000 for when in ("before", "after")
-    )
-    load = f"; its requests went from {before:.3g} to {after:.3g} a second"
-    return _slow(case, "is overloaded", load)
+    before, after = (grew[0].measures[f"per_1000_s_{when}"] / 1000 for when in ("before", "after"))
+    loaders = listed(grew[0].clients, CLIENTS_NAMED)
+    load = f"; its requests went from {before:.3g} to {after:.3g} a second, most of them from {loaders}"
+    slow = _slow(case, "is overloaded", load)
+    return slow and slow._replace(core=(*slow.core, *grew))
 
 
-def _overloaded(rose: Signal) -> bool:
-    rates = [rose.measures[f"requests_per_1000_s_{when}"] for when in ("before", "after")]
-    return rates[1] >= LOAD_RATIO * rates[0]
+def _load(case: Case) -> list[Signal]:
+    """Return the signal that a server gets more requests since its latency rose, if it does."""
+    return case.near(("load_grew",), Relation.SUBJECT, 0, 0)
 
 
 def is_marked(rose: Signal, capture_end_ns: int) -> bool:

@@ -2,6 +2,7 @@
 
     latency_rose           requests to a server take several times as long from a moment on
     client_latency_rose    requests of a client do, whatever the server
+    load_grew              a server whose latency rose gets more requests, and which clients send them
 
 Latencies are compared as logarithms, each with the mean of its own server, client and API. So a client that
 comes or goes changes nothing, and a mix of slow and quick requests is no noise. Long polls and waits for
@@ -38,12 +39,13 @@ from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import PACE, PACE_CELL_BITS
-from kdissect.report.wording import client_text, counted
+from kdissect.report.wording import client_text, counted, listed
 from kdissect.text import format_clock, format_duration
 
 CHANGE_KINDS = (
     SignalKind("latency_rose", "requests to a server take several times as long", SignalCounts.WAITS),
     SignalKind("client_latency_rose", "requests of a client take several times as long", SignalCounts.WAITS),
+    SignalKind("load_grew", "a server gets more requests as its latency rises", SignalCounts.NOTHING),
 )
 
 SECOND = 10**9
@@ -63,6 +65,12 @@ NORMAL_NS = 3 * SECOND
 
 SAME_RISE_NS = 3 * SECOND
 """Rises of one subject that begin within this are one: that of all of its requests, or of one API."""
+
+LOAD_RATIO = 1.7
+"""A server that gets so many times the requests has more load than before."""
+
+LOADERS, LOADER_SHARE = 3, 0.15
+"""The most clients that are named for it, and the least part of the rise that is theirs."""
 
 RIVAL_VALUES = 8
 MOST_SUBJECTS = 500
@@ -116,6 +124,8 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
                 own = names == name
                 reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
                 yield _signal(kind, name, timed, own, rise, others, reaction)
+                if kind == "latency_rose":
+                    yield from _load(name, timed, own, rise)
 
 
 def _timed(context: SignalContext, grid: Grid) -> Timed:
@@ -318,6 +328,28 @@ def _rose(timed: Timed, before: Mask, after: Mask, own: Mask) -> bool:
         for rows in (before, after)
     )
     return bool(later[0]) and (not first[0] or later[1] / later[0] - first[1] / first[0] >= OTHER_OCTAVES)
+
+
+def _load(name: str, timed: Timed, own: Mask, rise: Rise) -> Iterator[Signal]:
+    """Yield a signal if a server gets more requests since a rise, with the clients that send most of them."""
+    before, after = _rates(timed, own, rise)
+    if after < LOAD_RATIO * before:
+        return
+    names = np.array(timed.client, object)
+    clients = np.unique(names[own].astype(str)).tolist()
+    changes = {client: _rates(timed, own & (names == client), rise) for client in clients}
+    more = {client: max(later - first, 0) for client, (first, later) in changes.items()}
+    least = LOADER_SHARE * sum(more.values())
+    loaders = [client for client in sorted(clients, key=lambda one: -more[one]) if more[client] >= least]
+    yield make_signal(
+        "load_grew",
+        (SubjectKind.SERVER, name),
+        (rise.begin_ns, rise.end_ns),
+        f"{name} gets {after / 1000:.3g} requests a second since {format_clock(rise.begin_ns)} in place of "
+        f"{before / 1000:.3g}, most of them from {listed(loaders, LOADERS)}",
+        measures={"per_1000_s_before": before, "per_1000_s_after": after},
+        clients=loaders[:LOADERS],
+    )
 
 
 def _rates(timed: Timed, own: Mask, rise: Rise) -> tuple[int, int]:

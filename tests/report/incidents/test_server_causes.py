@@ -120,6 +120,7 @@ def test_a_broker_that_is_overloaded_by_a_new_client(tmp_path: Path) -> None:
     incident = warnings(story, tmp_path)[0]
     assert (incident.cause, incident.subject.name) == ("broker_overloaded", name_of(1))
     assert "its requests went from" in incident.headline
+    assert "a second, most of them from loader-0 at 10.1.0.9, loader-1 at 10.1.0.9" in incident.headline
 
 
 def test_a_broker_that_has_more_requests_and_is_as_quick_is_not_overloaded(tmp_path: Path) -> None:
