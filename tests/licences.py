@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("hdfs", "connect", "metrics", "payload")  # that users install; the others are for tests
+EXTRAS = ("hdfs", "connect", "metrics", "otlp", "delta", "payload")  # for users; others are for tests
 ACCEPTED = frozenset({
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC",
     "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Python-2.0", "Unlicense", "Zlib", "BSD",

@@ -36,7 +36,7 @@ def watch(arguments: argparse.Namespace) -> None:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)
         accounts = [source.account] if isinstance(source, StreamSource) else []
-        observers = [*accounts, *hooks, *_metrics(arguments, stack)]
+        observers = [*accounts, *hooks, *_metrics(arguments, stack), *_otlp(arguments, stack)]
         engine = stack.enter_context(Engine.start(settings))
         stack.enter_context(spark_errors_explained(engine))
         if kernel_cache.is_missing():
@@ -82,6 +82,7 @@ def _run(
         checkpoint = engine.temporary / "checkpoint" if out is None else out / "_checkpoint"
     store = BatchStore(checkpoint, out, settings.about())
     try:
+        delta = _delta_tables(arguments, store)
         if store.last.finished:
             raise CheckpointError(
                 f"the watch of {checkpoint} is finished: use another checkpoint, or remove this one"
@@ -90,7 +91,7 @@ def _run(
         kept = _retention(arguments, source, store)
 
         def on_batch(report: "BatchReport") -> None:
-            for observer in (*observers, *kept):
+            for observer in (*delta, *observers, *kept):
                 observer(report)
 
         WatchQuery(engine, settings, store, on_batch).run()
@@ -175,6 +176,34 @@ def _metrics(arguments: argparse.Namespace, stack: ExitStack) -> "Iterator[Calla
         except ModuleNotFoundError:
             raise UsageError("--metrics needs prometheus-client: pip install 'kdissect[metrics]'") from None
         yield stack.enter_context(served(*arguments.metrics)).account
+
+
+def _otlp(arguments: argparse.Namespace, stack: ExitStack) -> "Iterator[Callable[[BatchReport], None]]":
+    """Yield what counts for --otlp, if that is wanted. Raise UsageError."""
+    if arguments.otlp:
+        from kdissect.cli.context import notify
+
+        try:
+            from kdissect.live.otlp import exported
+        except ModuleNotFoundError:
+            raise UsageError("--otlp needs the SDK of OpenTelemetry: pip install 'kdissect[otlp]'") from None
+        export = exported(arguments.otlp, lambda sentence: notify(f"kdissect: {sentence}"))
+        yield stack.enter_context(export).account
+
+
+def _delta_tables(
+    arguments: argparse.Namespace, store: "BatchStore"
+) -> "list[Callable[[BatchReport], None]]":
+    """Return what adds files to Delta tables, if that is wanted. Raise UsageError, OutputError."""
+    if arguments.out_format != "delta":
+        return []
+    if store.out is None:
+        raise UsageError("--out-format delta needs --out DIR")
+    try:
+        from kdissect.live.delta_tables import DeltaTables
+    except ModuleNotFoundError:
+        raise UsageError("--out-format delta needs deltalake: pip install 'kdissect[delta]'") from None
+    return [DeltaTables(store).account]
 
 
 def _retention(

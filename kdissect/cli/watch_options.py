@@ -41,6 +41,12 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="DIR", help="append the tables to this directory, as Parquet by hour (UTC)"
     )
     parser.add_argument(
+        "--out-format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="delta: the tables are Delta tables, too, each with a log of its files (default: parquet)",
+    )
+    parser.add_argument(
         "--checkpoint",
         metavar="DIR",
         help="keep what is not finished here, to go on after a stop (default: DIR/_checkpoint of --out; "
@@ -89,6 +95,12 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
         type=_listener,
         metavar="[HOST]:PORT",
         help="serve metrics (OpenMetrics) over HTTP; without HOST to this machine only",
+    )
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        help="send the same metrics to this OpenTelemetry collector (OTLP over HTTP) after batches, "
+        "such as http://localhost:4318",
     )
 
 

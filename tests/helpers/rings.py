@@ -8,6 +8,7 @@ from pathlib import Path
 import dpkt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
@@ -94,6 +95,18 @@ def tables_of_watch(out: Path) -> dict[str, pa.Table]:
         for name in TABLES
     }
     return _in_order(found, names)
+
+
+def tables_of_delta(out: Path) -> dict[str, pa.Table]:
+    """Return the tables that a watch has written, as the reader of Delta finds them."""
+    names = DeltaTable(out / "topic_names").to_pyarrow_table() if (out / "topic_names").exists() else None
+    known = dict(zip(*(column.to_pylist() for column in names.columns), strict=True)) if names else {}
+    found = {
+        name: DeltaTable(out / name).to_pyarrow_table().select(schema.names).cast(schema).to_batches()
+        for name, schema in TABLES.items()
+        if (out / name).exists()
+    }
+    return _in_order({name: found.get(name, []) for name in TABLES}, known)
 
 
 def _in_order(found: Mapping[str, Sequence[pa.RecordBatch]], names: Mapping[str, str]) -> dict[str, pa.Table]:

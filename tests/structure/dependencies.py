@@ -22,6 +22,8 @@ MODULES = {
     "pyspark[connect]": ("pyspark", "grpc"),
     "python-snappy": ("snappy",),
     "protobuf": ("google",),
+    "opentelemetry-sdk": ("opentelemetry",),
+    "opentelemetry-exporter-otlp-proto-http": ("opentelemetry",),
 }
 """The modules of distributions that are imported under another name, or together with a second one."""
 

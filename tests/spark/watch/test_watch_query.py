@@ -26,6 +26,7 @@ from tests.helpers.rings import (
     assert_same,
     ring_files,
     tables_at_once,
+    tables_of_delta,
     tables_of_watch,
     write_ring,
 )
@@ -83,7 +84,16 @@ def test_holes_and_other_files_are_reported(
 
 
 def start(tmp_path: Path, *options: str) -> "subprocess.Popen[bytes]":
-    places = ("watch", str(tmp_path / "ring"), "--out", str(tmp_path / "out"), "--master", "local[2]")
+    places = (
+        "watch",
+        tmp_path / "ring",
+        "--out",
+        tmp_path / "out",
+        "--out-format",
+        "delta",
+        "--master",
+        "local[2]",
+    )
     when = ("--every", "200ms", "--settle", "0s", "--max-files", "3")
     return subprocess.Popen(
         [*COMMAND, *places, *when, "--format", "jsonl", "--quiet", *options],
@@ -115,7 +125,8 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     lines, errors = run.communicate()
     assert run.returncode == 0, errors
     assert json.loads(lines.splitlines()[-1])["open_connections"] == 0
-    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+    assert_same(tables_of_watch(tmp_path / "out"), expected := tables_at_once(tmp_path / "ring"))
+    assert_same(tables_of_delta(tmp_path / "out"), expected)
     again = start(tmp_path)
     _, errors = again.communicate()
     assert again.returncode == 2
