@@ -1,4 +1,4 @@
-"""Text columns as numbers: each distinct text once, and its number in every row.
+"""Columns as NumPy has them: whole numbers, and texts as the numbers of distinct texts.
 
 A capture has few client ids, topics and hosts, and millions of rows that name them. Figures take rows of such
 a column, group by it and compare it many times. A number costs half a nanosecond each time, a text twenty and
@@ -8,6 +8,7 @@ more. Texts are looked at again when a row of figures is written.
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +29,8 @@ class CodedText:
         """Return some rows; row -1 is null."""
         if not len(self.numbers):
             return CodedText(np.full(len(rows), -1, np.int64), self.texts)
-        return CodedText(np.where(rows >= 0, self.numbers[rows], -1), self.texts)
+        taken, is_null = self.numbers[rows], rows < 0
+        return CodedText(np.where(is_null, -1, taken) if is_null.any() else taken, self.texts)
 
     def arrow(self) -> pa.Array:
         """Return the texts of all rows."""
@@ -43,6 +45,34 @@ class CodedText:
         rank = np.empty(len(order) + 1, np.int64)
         rank[order], rank[-1] = np.arange(len(order)), len(order)
         return rank[self.numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A column of whole numbers: 0 where a row is not `present`. `kind` is its type in tables.
+
+    Figures group by it, compare it and take rows of it, for which Arrow takes several times as long.
+    """
+
+    values: Ints
+    present: npt.NDArray[np.bool_]
+    kind: pa.DataType
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Ints) -> "NumberColumn":
+        """Return some rows; row -1 is null."""
+        if not len(self.values):
+            return NumberColumn(np.zeros(len(rows), np.int64), np.zeros(len(rows), bool), self.kind)
+        is_row = rows >= 0
+        if is_row.all():
+            return NumberColumn(self.values[rows], self.present[rows], self.kind)
+        return NumberColumn(np.where(is_row, self.values[rows], 0), self.present[rows] & is_row, self.kind)
+
+    def arrow(self) -> pa.Array:
+        """Return the numbers of all rows."""
+        return pa.array(self.values, mask=~self.present).cast(self.kind)
 
 
 def code_text(column: pa.Array | pa.ChunkedArray) -> CodedText:

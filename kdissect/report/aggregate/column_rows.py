@@ -11,17 +11,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.coded_text import CodedText
+from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
 
-PlainColumn: TypeAlias = "pa.Array | CodedText | Ints | Mask"
+PlainColumn: TypeAlias = "pa.Array | CodedText | NumberColumn | Ints | Mask"
 AnyColumn: TypeAlias = "PlainColumn | ColumnRows"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRows:
-    """Some rows of a column; row -1 of a `CodedText` is null."""
+    """Some rows of a column; row -1 is null, unless the column is an array."""
 
     column: PlainColumn
     rows: Ints

@@ -26,7 +26,7 @@ from kdissect.protocol.api_keys import (
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
-from kdissect.report.aggregate.coded_text import repeat_text
+from kdissect.report.aggregate.coded_text import NumberColumn, repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -35,6 +35,7 @@ from kdissect.report.aggregate.grouping import (
     RowGroups,
     TableColumns,
     encode,
+    encode_numbers,
     encode_range,
     group_codes,
     group_rows,
@@ -234,4 +235,6 @@ def _counted(
 
 def _code(column: AnyColumn) -> Codes:
     column = plain_column(column)
+    if isinstance(column, NumberColumn):
+        return encode_numbers(column.values, column.present)
     return encode_range(column.astype(np.int64)) if isinstance(column, np.ndarray) else encode(column)

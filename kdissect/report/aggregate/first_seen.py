@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import api_codes
-from kdissect.report.aggregate.coded_text import CodedText, repeat_text
+from kdissect.report.aggregate.coded_text import CodedText, NumberColumn, repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -180,7 +180,7 @@ def _first_of_each(
             made[field.name] = take_rows(columns[field.name], kept)
         elif field.name in exchanges.table.schema.names and field.name not in made:
             column = exchanges.column(field.name)
-            made[field.name] = column.take(rows if isinstance(column, CodedText) else index)
+            made[field.name] = column.take(rows if isinstance(column, CodedText | NumberColumn) else index)
         elif field.name not in made:
             made[field.name] = pa.nulls(len(kept), field.type)
     return part_table(FIRST_SEEN, made)

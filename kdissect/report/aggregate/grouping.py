@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
-from kdissect.report.aggregate.coded_text import CodedText, code_text
+from kdissect.report.aggregate.coded_text import CodedText, NumberColumn, code_text
 from kdissect.report.aggregate.histogram import Ints
 
 Mask = npt.NDArray[np.bool_]
@@ -81,16 +81,19 @@ class TableColumns:
             self._coded[name] = code_text(self.table[name])
         return self._coded[name]
 
-    def column(self, name: str) -> pa.Array | CodedText:
-        """Return a column to take rows of: texts as numbers, all others as Arrow has them."""
+    def column(self, name: str) -> pa.Array | CodedText | NumberColumn:
+        """Return a column to take rows of: texts as numbers, flags and what is rare as Arrow has them."""
         kind = self.table.schema.field(name).type
+        if pa.types.is_integer(kind):
+            return NumberColumn(self.ints(name), self.present(name), kind)
         is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
         return self.text(name) if is_text else self.arrow(name)
 
     def plain(self, name: str, rows: Ints) -> pa.Array:
         """Return some rows of a column, texts as texts."""
         column = self.column(name)
-        return column.take(rows).arrow() if isinstance(column, CodedText) else column.take(pa.array(rows))
+        is_coded = isinstance(column, CodedText | NumberColumn)
+        return column.take(rows).arrow() if is_coded else column.take(pa.array(rows))
 
     def present(self, name: str) -> Mask:
         """Return the mask of rows where a column is not null."""

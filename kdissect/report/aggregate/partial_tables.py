@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.coded_text import CodedText
+from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
@@ -331,7 +331,7 @@ def _typed(column: AnyColumn, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if isinstance(column, np.ndarray):
         array = pa.array(column)
     else:
-        array = column.arrow() if isinstance(column, CodedText) else column
+        array = column.arrow() if isinstance(column, CodedText | NumberColumn) else column
     return array if array.type == kind else array.cast(kind)
 
 
@@ -362,9 +362,9 @@ def roll_up_groups(
     absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
     measures: dict[str, Measure] = {}
     for name in part.sums:
-        measures[name] = _numbers(columns[name])[0] if name in columns else absent[0]
+        measures[name] = whole_numbers(columns[name])[0] if name in columns else absent[0]
     for name in (*part.lowest, *part.highest):
-        measures[name] = _numbers(columns[name]) if name in columns else absent
+        measures[name] = whole_numbers(columns[name]) if name in columns else absent
     return make_table(part, groups, taken, measures)
 
 
@@ -374,7 +374,7 @@ def _codes(column: AnyColumn) -> Codes:
         return encode(column)
     if isinstance(column, pa.Array | pa.ChunkedArray) and not pa.types.is_integer(column.type):
         return encode(combine_chunks(column))
-    return encode_numbers(*_numbers(column))
+    return encode_numbers(*whole_numbers(column))
 
 
 def _order(column: AnyColumn) -> tuple[Ints, ...]:
@@ -382,13 +382,15 @@ def _order(column: AnyColumn) -> tuple[Ints, ...]:
     column = plain_column(column)
     if isinstance(column, CodedText):
         return (column.ranks(),)
-    values, present = _numbers(column)
+    values, present = whole_numbers(column)
     return (values,) if present.all() else ((~present).astype(np.int64), values)
 
 
-def _numbers(column: AnyColumn) -> tuple[Ints, Mask]:
+def whole_numbers(column: AnyColumn) -> tuple[Ints, Mask]:
     """Return whole numbers, 0 for null, and where they are present."""
     column = plain_column(column)
+    if isinstance(column, NumberColumn):
+        return column.values, column.present
     if isinstance(column, np.ndarray):
         return column.astype(np.int64, copy=False), np.ones(len(column), bool)
     assert not isinstance(column, CodedText)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, plain_column
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import PartialTable
+from kdissect.report.aggregate.partial_tables import PartialTable, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
 from kdissect.report.timeline.example_tables import (
@@ -65,7 +65,7 @@ def count_examples(
             {
                 "by_time": source.begin,
                 "by_connection": columns["connection"],
-                "by_ordinal": exchanges.arrow("ordinal"),
+                "by_ordinal": exchanges.column("ordinal"),
             },
         ),
     )
@@ -91,14 +91,14 @@ def _late_together(part: PartialTable, columns: Mapping[str, AnyColumn]) -> dict
 
     Each row has other keys, so there would be as many rows of the table as of a batch, with all its columns.
     """
-    keys = {name: plain_column(columns[name]) for name, _ in part.keys}
+    keys = {name: whole_numbers(columns[name])[0] for name, _ in part.keys}
     count = len(next(iter(keys.values())))
     if count <= part.most:
         return {}
-    order = np.lexsort([np.asarray(keys[name]) for name, _ in reversed(part.keys)])
+    order = np.lexsort([keys[name] for name, _ in reversed(part.keys)])
     is_late = np.ones(count, bool)
     is_late[order[: part.most // 2]] = False
-    return {name: pa.array(np.asarray(column), mask=is_late) for name, column in keys.items()}
+    return {name: pa.array(column, mask=is_late) for name, column in keys.items()}
 
 
 def _with_partitions(

@@ -4,16 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.coded_text import CodedText
+from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.column_rows import ColumnRows, PlainColumn, plain_column, take_rows
+from kdissect.report.aggregate.grouping import TableColumns
 
 TEXTS = CodedText(np.array([0, 1, -1, 0]), pa.array(["a", "b"]))
+NUMBERS = NumberColumn(np.array([5, 7, 0, -8]), np.array([True, True, False, True]), pa.int16())
 ROWS, AGAIN = np.array([3, 2, 1, 1]), np.array([2, 0])
 
 
 def values(column: PlainColumn) -> list[object]:
     """Return the values of a column."""
-    return list((column.arrow() if isinstance(column, CodedText) else column).tolist())
+    return list((column.arrow() if isinstance(column, CodedText | NumberColumn) else column).tolist())
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,7 @@ def values(column: PlainColumn) -> list[object]:
         (np.array([10, 11, 12, 13]), [13, 12, 11, 11]),
         (np.array([True, False, False, True]), [True, False, False, False]),
         (pa.array([1, None, 3, 4]), [4, 3, None, None]),
+        (NUMBERS, [-8, None, 7, 7]),
         (TEXTS, ["a", None, "b", "b"]),
     ],
 )
@@ -33,5 +36,37 @@ def test_rows_are_those_of_the_column(column: PlainColumn, expected: list[object
     assert plain_column(column) is column
 
 
-def test_a_row_of_nothing_is_null_in_texts() -> None:
-    assert values(plain_column(ColumnRows(TEXTS, np.array([-1, 0])))) == [None, "a"]
+@pytest.mark.parametrize(("column", "expected"), [(TEXTS, [None, "a"]), (NUMBERS, [None, 5])])
+def test_a_row_of_nothing_is_null(column: PlainColumn, expected: list[object]) -> None:
+    assert values(plain_column(ColumnRows(column, np.array([-1, 0])))) == expected
+
+
+@pytest.mark.parametrize("column", [TEXTS, NUMBERS])
+def test_rows_of_an_empty_column_are_null(column: CodedText | NumberColumn) -> None:
+    empty = column.take(np.array([], np.int64))
+    assert empty.take(np.array([-1, -1])).arrow().to_pylist() == [None, None]
+
+
+def test_numbers_have_the_type_of_their_table() -> None:
+    assert NUMBERS.arrow().equals(pa.array([5, 7, None, -8], pa.int16()))
+    table = TableColumns(pa.table({"number": NUMBERS.arrow()}))
+    column = table.column("number")
+    assert isinstance(column, NumberColumn)
+    assert column.arrow().equals(NUMBERS.arrow())
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 4])
+def test_columns_are_the_same_in_any_chunks(cut: int) -> None:
+    """Values behind nulls must not show, wherever a slice of an array begins."""
+    numbers = pa.Array.from_buffers(
+        pa.int32(), 4, [pa.py_buffer(b"\x0b"), pa.py_buffer(np.array([5, 7, 99, -8], np.int32))]
+    )
+    texts = pa.array(["a", "b", None, "a"])
+    whole = pa.table({"number": numbers, "text": texts})
+    columns = TableColumns(pa.concat_tables([whole.slice(0, cut), whole.slice(cut)]))
+    assert columns.ints("number").tolist() == [5, 7, 0, -8]
+    assert columns.present("number").tolist() == [True, True, False, True]
+    assert columns.text("text").arrow().to_pylist() == texts.to_pylist()
+    coded = pa.table({"text": texts.dictionary_encode()})
+    parts = pa.concat_tables([coded.slice(0, cut), pa.table({"text": pa.array(["b"]).dictionary_encode()})])
+    assert TableColumns(parts).text("text").arrow().to_pylist() == [*texts.to_pylist()[:cut], "b"]

@@ -40,7 +40,7 @@ def test_an_exchange_has_its_step_and_the_ends_of_its_connection():
         name: plain_column(column)
         for name, column in source.at(np.array([2, 0]), ("connection", "step")).items()
     }
-    assert (taken["connection"].to_pylist(), taken["step"].tolist()) == ([7, 1], [4, 0])
+    assert (taken["connection"].arrow().to_pylist(), taken["step"].tolist()) == ([7, 1], [4, 0])
 
 
 def test_missing_columns_are_null_and_equal_rows_become_one():
