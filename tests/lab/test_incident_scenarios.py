@@ -78,6 +78,26 @@ def test_only_the_peer_is_cut_off() -> None:
     assert treatment.delay_of(frame(HERE, ELSEWHERE), 0.0) == 0.0
 
 
+def test_only_what_a_host_sends_is_cut_off() -> None:
+    treatment = Treatment({"cut": True, "source": HERE})
+    assert treatment.delay_of(frame(HERE, THERE), 0.0) is None
+    assert treatment.delay_of(frame(THERE, HERE), 0.0) == 0.0
+
+
+def test_frames_wait_for_a_narrow_way_and_are_lost_beyond_its_queue() -> None:
+    treatment = Treatment({"rate": 1000})
+    delays = [treatment.delay_of(frame(HERE, THERE, size=250), 0.0) for _ in range(4)]
+    assert delays == [0.0, 0.25, None, None]
+    assert treatment.delay_of(frame(HERE, THERE, size=250), 1.0) == 0.0
+
+
+def test_jitter_delays_each_frame_by_chance() -> None:
+    treatment = Treatment({"jitter_s": 0.04})
+    delays = [treatment.delay_of(frame(HERE, THERE), 0.0) or 0.0 for _ in range(200)]
+    assert min(delays) < 0.005
+    assert 0.035 < max(delays) <= 0.04
+
+
 def test_slow_way_delays_both_directions() -> None:
     treatment = Treatment({"delay_s": 0.05})
     assert [treatment.delay_of(frame(*ends), 0.0) for ends in ((HERE, THERE), (THERE, HERE))] == [0.05, 0.05]

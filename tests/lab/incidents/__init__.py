@@ -6,7 +6,8 @@
     work        what one client does, in words that programs of every language understand
     scene       what a scenario sees: brokers, hosts, clients, chance, and the truth that it writes
     first_packet    the packet that dates an incident whose client was just started
-    servers, paths, groups, requests, variants, healthy, healthy_variants    the scenarios
+    servers, paths, groups, requests, healthy    the scenarios, one short function each
+    variants, path_variants, healthy_variants    more of them, in forms that rules were not written with
     deaf_port       a port that answers no SYN
     record      the command: one cluster, many recordings
 

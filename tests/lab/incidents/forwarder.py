@@ -8,7 +8,10 @@ IPv4 packets, from the moment they are read; ARP always passes, so that a dead w
     {"lost": 0.05}          the share that is lost
     {"largest": 600}        frames of more bytes are lost
     {"idle_s": 6}           a TCP connection that was silent for so long is forgotten: its packets are lost
+    {"jitter_s": 0.04}      each takes longer by chance, up to so much, so that they overtake each other
+    {"rate": 20000}         bytes that pass in a second; more wait in a queue, and those beyond it are lost
     {"peer": "10.1.0.3"}    only packets from or to this address are treated so
+    {"source": "10.1.0.3"}  only packets from this address are
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+LONGEST_QUEUE_S = 0.4
 ALL_PROTOCOLS, OUTGOING, IPV4, TCP, SYN = 3, 4, b"\x08\x00", 6, 2
 
 
@@ -35,6 +39,7 @@ class Treatment:
     counted: dict[str, int] = field(default_factory=lambda: {"passed": 0, "lost": 0})
     _seen: dict[bytes, float] = field(default_factory=dict)
     _forgotten: set[bytes] = field(default_factory=set)
+    _free_at: float = 0.0  # when the queue of a limited rate is empty
 
     def delay_of(self, frame: bytes, now: float) -> float | None:
         """Return how much later the frame leaves, in seconds, or None if it is lost."""
@@ -46,13 +51,27 @@ class Treatment:
             or self.chance.random() < self.settings.get("lost", 0.0)
             or self._idle(frame, now)
         )
+        queued = 0.0 if lost else self._queue(frame, now)
+        lost = lost or queued > LONGEST_QUEUE_S
         self.counted["lost" if lost else "passed"] += 1
         if lost and _has_data(frame):
             self.counted.setdefault("first_lost_ns", time.time_ns())
-        return None if lost else float(self.settings.get("delay_s", 0.0))
+        delay = self.settings.get("delay_s", 0.0) + self.chance.uniform(0, self.settings.get("jitter_s", 0.0))
+        return None if lost else float(delay + queued)
+
+    def _queue(self, frame: bytes, now: float) -> float:
+        """Return how long a frame waits for its turn, which it takes unless the queue is too long."""
+        if not (rate := self.settings.get("rate")):
+            return 0.0
+        wait = max(self._free_at - now, 0.0)
+        if wait <= LONGEST_QUEUE_S:
+            self._free_at = now + wait + len(frame) / rate
+        return wait
 
     def _concerned(self, frame: bytes) -> bool:
-        peer = self.settings.get("peer")
+        peer, source = self.settings.get("peer"), self.settings.get("source")
+        if source is not None and socket.inet_aton(source) != frame[26:30]:
+            return False
         return peer is None or socket.inet_aton(peer) in (frame[26:30], frame[30:34])
 
     def _idle(self, frame: bytes, now: float) -> bool:

@@ -166,3 +166,52 @@ def fire_and_forget(s: Scene) -> None:
         s.start("produce", library, topics=topics, acks="0", per_second=15, idempotent=False)
     s.opening()
     s.wait(25, 27)
+
+
+@scenario("far-broker", healthy=True, place="hosts", twin_of="broker-slow")
+def far_broker(s: Scene) -> None:
+    """One broker is always 8 ms away, as in a cluster that is stretched over two sites."""
+    broker = s.broker()
+    s.way_to(broker.host).set(delay_s=0.004)
+    s.background(producers=3, consumers=2)
+    s.opening()
+    s.wait(26, 28)
+
+
+@scenario(
+    "reauthentication",
+    settings=(("listener.name.sasl.connections.max.reauth.ms", "7000"),),
+    healthy=True,
+    twin_of="wrong-password",
+)
+def reauthentication(s: Scene) -> None:
+    """Clients log in again on their connections every few seconds (KIP-368)."""
+    topics = s.background(producers=1, consumers=1)
+    sasl = {"bootstrap": s.brokers.bootstrap("SASL"), "user": "alice", "password": USERS["alice"]}
+    for library in ("librdkafka", "java", "kafkajs"):
+        s.start("produce", library, topics=topics, per_second=8, **sasl)
+    s.start("consume", "librdkafka", topics=topics, **sasl)
+    s.opening()
+    s.wait(27, 29)
+
+
+@scenario("large-records", healthy=True, twin_of="record-too-large")
+def large_records(s: Scene) -> None:
+    """Records of half a megabyte are written and read now and then."""
+    topic = s.topic(3)
+    s.background(producers=2, consumers=1)
+    s.start("produce", "librdkafka", topics=[topic], per_second=2, value_bytes=500_000)
+    s.start("consume", s.pick("librdkafka", "franz-go"), topics=[topic])
+    s.opening()
+    s.wait(25, 27)
+
+
+@scenario("quiet-night", healthy=True, twin_of="planned-quiet")
+def quiet_night(s: Scene) -> None:
+    """Hardly anything happens; brokers and controllers talk to each other."""
+    s.with_controllers = True
+    topics = [s.topic(3)]
+    s.start("produce", s.pick("librdkafka", "franz-go"), topics=topics, per_second=0.3)
+    s.start("consume", s.pick("librdkafka", "sarama"), topics=topics)
+    s.opening()
+    s.wait(28, 30)

@@ -13,7 +13,7 @@ from tests.lab.incidents.network import Way
 from tests.lab.incidents.scene import Scene, scenario
 
 
-def _harmed_host(s: Scene, *kinds: str) -> tuple[str, Way]:
+def harmed_host(s: Scene, *kinds: str) -> tuple[str, Way]:
     """Choose a host and put a forwarder on its way; clients are on all client hosts then."""
     host = s.pick("b1", "b2", "b3") if s.pick(*kinds) == "broker" else s.pick("c1", "c2", "c3")
     way = s.way_to(host)
@@ -29,7 +29,8 @@ def _harmed_host(s: Scene, *kinds: str) -> tuple[str, Way]:
     return host, way
 
 
-def _blame_path(s: Scene, cause: str, host: str, onset: int, **more: object) -> None:
+def blame_path(s: Scene, cause: str, host: str, onset: int, **more: object) -> None:
+    """Note that the way to a host is to blame."""
     address = s.place.address(host)
     names = [address] + ([f"broker {host[1]}"] if host[0] == "b" else [])
     s.blame(cause, {"kind": "path", "host": address, "name": f"host {address}"}, names, onset, **more)
@@ -37,10 +38,10 @@ def _blame_path(s: Scene, cause: str, host: str, onset: int, **more: object) -> 
 
 @scenario("path-dead", twin_of="broker-frozen", place="hosts")
 def path_dead(s: Scene) -> None:
-    host, way = _harmed_host(s, "broker", "client")
+    host, way = harmed_host(s, "broker", "client")
     s.opening()
     s.wait(10, 13)
-    _blame_path(s, "path_dead", host, way.set(cut=True))
+    blame_path(s, "path_dead", host, way.set(cut=True))
     s.wait(7, 11)
     s.ended(way.set())
     s.wait(9, 11)
@@ -68,19 +69,19 @@ def pair_dead(s: Scene) -> None:
 
 @scenario("path-slow", twin_of="broker-slow", place="hosts")
 def path_slow(s: Scene) -> None:
-    host, way = _harmed_host(s, "broker", "client")
+    host, way = harmed_host(s, "broker", "client")
     s.opening()
     s.wait(11, 14)
-    _blame_path(s, "path_slow", host, way.set(delay_s=s.between(0.025, 0.06)))
+    blame_path(s, "path_slow", host, way.set(delay_s=s.between(0.025, 0.06)))
     s.wait(14, 16)
 
 
 @scenario("path-lossy", twin_of="path-slow", place="hosts")
 def path_lossy(s: Scene) -> None:
-    host, way = _harmed_host(s, "broker", "client")
+    host, way = harmed_host(s, "broker", "client")
     s.opening()
     s.wait(10, 13)
-    _blame_path(s, "path_lossy", host, way.set(lost=s.between(0.05, 0.1)))
+    blame_path(s, "path_lossy", host, way.set(lost=s.between(0.05, 0.1)))
     s.wait(15, 17)
 
 

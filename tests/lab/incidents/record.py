@@ -25,7 +25,16 @@ from tests.lab.incidents.network import Hosts, Loopback, Network
 from tests.lab.incidents.scene import SCENARIOS, Scenario, Scene, chosen
 from tests.lab.maven import need
 
-MODULES = ("servers", "paths", "groups", "requests", "variants", "healthy", "healthy_variants")
+MODULES = (
+    "servers",
+    "paths",
+    "path_variants",
+    "groups",
+    "requests",
+    "variants",
+    "healthy",
+    "healthy_variants",
+)
 
 
 def place_of(scenario: Scenario, seed: int) -> str:
