@@ -91,7 +91,7 @@ def dump(arguments: argparse.Namespace) -> int:
     output, matches = _Output(), 0
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
-        payload = _payload_options(arguments)
+        payload = _payload_options(arguments, opened)
         is_stopped = interrupt.since_now()
         if _is_for_workers(arguments, opened):
             matches = _write_by_workers(arguments, opened, pseudonyms, is_stopped)
@@ -191,11 +191,11 @@ def _texts_of(
     return texts
 
 
-def _payload_options(arguments: argparse.Namespace) -> "PayloadOptions":
+def _payload_options(arguments: argparse.Namespace, opened: "DumpInput") -> "PayloadOptions":
     """Return how records are decoded, which reads the schemas, and which are shown."""
     from kdissect.exchanges.describe_records import PayloadOptions
 
-    return PayloadOptions(payload_decoder(arguments), arguments.where)
+    return PayloadOptions(payload_decoder(arguments, opened.splits), arguments.where)
 
 
 def _is_narrowed(arguments: argparse.Namespace) -> bool:

@@ -30,6 +30,7 @@ from kdissect.text import escape_control
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.inputs import Inputs
+    from kdissect.capture.index.splits import Split
     from kdissect.exchanges.live_facts import LiveFacts
     from kdissect.exchanges.prescan import PrescanResult
     from kdissect.exchanges.reader import ExchangeReader
@@ -48,6 +49,8 @@ class DumpInput:
     start_ns: int
     is_live: bool = False
     last_warning: Callable[[], str | None] = lambda: None
+    splits: "tuple[Split, ...]" = ()
+    """Splits of files, none of a pipe."""
 
 
 def open_dump_input(
@@ -152,4 +155,4 @@ def _open_files(
         warn(only_read(split_bytes(passed.splits), split_bytes(found.splits)))
         found = passed
     reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
-    return DumpInput(reader, prescan, found.earliest_time_ns or 0)
+    return DumpInput(reader, prescan, found.earliest_time_ns or 0, splits=found.splits)

@@ -9,6 +9,9 @@ from kdissect.errors import UserError
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kdissect.capture.index.splits import Split
     from kdissect.payload.payload_decoder import PayloadDecoder
     from kdissect.payload.schema_store import SchemaSource, SchemaStore
     from kdissect.payload.where import Test
@@ -55,11 +58,19 @@ def where_argument(text: str) -> "Test":
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def payload_decoder(arguments: argparse.Namespace) -> "PayloadDecoder":
-    """Return the decoder that the options describe. Raise UserError for schemas that cannot be read."""
-    from kdissect.payload.payload_decoder import PayloadDecoder
+def payload_decoder(arguments: argparse.Namespace, splits: "Sequence[Split]" = ()) -> "PayloadDecoder":
+    """Return the decoder that the options describe, which also knows the schemas that the splits have.
 
-    return PayloadDecoder(schema_store(arguments))
+    Raise UserError for schemas that cannot be read.
+    """
+    from kdissect.exchanges.captured_schemas import CapturedSchemas
+    from kdissect.payload.payload_decoder import PayloadDecoder
+    from kdissect.payload.schema_store import SchemaStore
+
+    store = schema_store(arguments)
+    if splits:
+        store = (store or SchemaStore()).with_source(CapturedSchemas(splits, arguments.port))
+    return PayloadDecoder(store)
 
 
 def schema_store(arguments: argparse.Namespace, local: bool = True) -> "SchemaStore | None":

@@ -24,12 +24,17 @@ from kdissect.cli.context import (
     reading_job,
     spark_engine,
 )
+from kdissect.cli.filter_options import table_filter
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 
 AHEAD_BYTES = 1 << 30  # are indexed in less time than Spark starts in
 ROWS_SHOWN = 1000
+NO_STRUCTS = (
+    "key_struct and value_struct need --topic with the name of one topic, and schemas: --schemas, "
+    "--schema-registry, or traffic of a registry in the capture"
+)
 UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 
@@ -55,6 +60,8 @@ def sql(arguments: argparse.Namespace) -> int:
                 announce(run.index, arguments.quiet)
             views = row_frames(run, arguments, session, wanted)
             views |= report_frames(run, arguments, session, wanted)
+            if names_structs(arguments) and "records" in views:
+                require_structs(views["records"].columns, arguments.query)
             frame = run_query(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
@@ -93,10 +100,18 @@ def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
     from kdissect.tables.schemas import ROW_TABLES as SCHEMAS
 
     wanted = wanted_tables(session, arguments)
-    if not arguments.unrestricted_sql:  # which may be a command, and would be run here
+    if names_structs(arguments):  # which depend on schemas
+        if table_filter(arguments, 0).only_topic is None:
+            raise ValueError(NO_STRUCTS)
+    elif not arguments.unrestricted_sql:  # which may be a command, and would be run here
         known = {**SCHEMAS, **report_schemas()}
         check_columns(session, arguments.query, {name: known[name] for name in wanted})
     return wanted
+
+
+def names_structs(arguments: argparse.Namespace) -> bool:
+    """Return whether the query names columns that only records with a schema have."""
+    return re.search(r"\b(key|value)_struct\b", arguments.query, re.IGNORECASE) is not None
 
 
 def wanted_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
@@ -126,13 +141,33 @@ def row_frames(
     with reading_job(run, arguments.quiet):
         if run.engine.settings.local and own and LARGE_ROWS.isdisjoint(own):
             return parquet_tables(session, run.work, own, run.engine.temporary / "tables")
-        return jobs.tables(session, run.work, own)
+        return jobs.tables(session, run.work, own, with_structs=True)
+
+
+def require_structs(columns: Sequence[str], query: str) -> None:
+    """Raise ValueError if a query names a column of structs that the records do not have."""
+    for name in ("key_struct", "value_struct"):
+        if re.search(rf"\b{name}\b", query, re.IGNORECASE) and name not in columns:
+            part = name.partition("_")[0]
+            raise ValueError(
+                f"there is no {name}: no {part} of this topic was decoded by a schema with fields"
+            )
 
 
 def rows_of(frame: Any) -> Iterator[list[Any]]:
     """Return the rows one after another, fetched from Spark as they are needed."""
     for row in frame.toLocalIterator():
-        yield list(row)
+        yield [_tree(value) for value in row]
+
+
+def _tree(value: Any) -> Any:
+    """Return a value with rows of structs as dictionaries."""
+    if isinstance(value, tuple):  # a Row
+        names = getattr(value, "__fields__", range(len(value)))
+        return {name: _tree(inside) for name, inside in zip(names, value, strict=True)}
+    if isinstance(value, list):
+        return [_tree(one) for one in value]
+    return {name: _tree(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:
@@ -206,6 +241,8 @@ def _in_json(value: Any) -> Any:
 def _plain(value: Any, text: Any) -> str:
     if value is None:
         return "null"
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False, default=_in_json)
     if isinstance(value, bool):
         return str(value).lower()
     return (

@@ -58,7 +58,7 @@ def _field_lines(name: str, value: Any, words: Any, depth: int) -> Iterator[str]
 
 def _payload_lines(name: str, note: Mapping[str, Any], depth: int) -> Iterator[str]:
     """Yield the lines of a decoded key or value (see `exchanges.decoded_record`); its names are hostile."""
-    indent, schema = INDENT * depth, note.get("schema_id")
+    indent, schema = INDENT * depth, note.get("schema_id", note.get("schema_guid"))
     words = note["format"] if schema is None else f"{note['format']}, schema {schema}"
     if "fault" in note:
         yield f"{indent}{name}: {format_scalar(note['bytes'])}"

@@ -9,6 +9,7 @@ In come a record, its topic and a decoder of payload, out goes a `DecodedRecord`
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
+from uuid import UUID
 
 from kdissect.payload.payload_decoder import Payload, PayloadDecoder
 from kdissect.payload.plain_reader import read_text
@@ -80,7 +81,9 @@ def _note(payload: Payload, data: bytes | None) -> dict[str, Any] | None:
     if payload.fault is None and payload.format in UNNOTED:
         return None
     note: dict[str, Any] = {"format": payload.format}
-    if payload.schema_id is not None:
+    if isinstance(payload.schema_id, UUID):
+        note["schema_guid"] = str(payload.schema_id)
+    elif payload.schema_id is not None:
         note["schema_id"] = payload.schema_id
     if payload.fault is not None:
         return note | {"fault": payload.fault, "bytes": data}

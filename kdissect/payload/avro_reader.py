@@ -35,6 +35,26 @@ def avro_reader(schema: Schema) -> Read:
     try:
         import fastavro
         from fastavro._read_py import schemaless_reader as careful_reader
+    except ImportError:
+        raise ValueError(MISSING) from None
+    parsed, named = parse_avro(schema)
+    reader = careful_reader if _contains_itself(parsed, named, (), set()) else fastavro.schemaless_reader
+
+    def read(data: bytes) -> Any:
+        source = io.BytesIO(data)
+        value = reader(source, parsed, None)
+        left = len(data) - source.tell()
+        if left:
+            raise ValueError(f"{left} bytes left over")
+        return plain_value(value)
+
+    return read
+
+
+def parse_avro(schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """Return a parsed schema, and the types that it names. Raise ValueError for what is none, or refused."""
+    try:
+        import fastavro
         from fastavro.schema import SchemaParseException, UnknownType
     except ImportError:
         raise ValueError(MISSING) from None
@@ -48,18 +68,7 @@ def avro_reader(schema: Schema) -> Read:
             raise ValueError("its lists may hold items without bytes")
     except (SchemaParseException, UnknownType, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no Avro schema: {type(error).__name__}: {error}") from None
-
-    reader = careful_reader if _contains_itself(parsed, named, (), set()) else fastavro.schemaless_reader
-
-    def read(data: bytes) -> Any:
-        source = io.BytesIO(data)
-        value = reader(source, parsed, None)
-        left = len(data) - source.tell()
-        if left:
-            raise ValueError(f"{left} bytes left over")
-        return plain_value(value)
-
-    return read
+    return parsed, named
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:

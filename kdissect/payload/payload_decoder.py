@@ -4,21 +4,27 @@ In come bytes, their topic and the headers of their record. An id in front of th
 the schema. Without one the schema of the subject `TOPIC-key` or `TOPIC-value` counts, if there is one. All
 other bytes are JSON, text, or neither.
 
+Of one topic, the decoder also keeps which schemas its values had (`used_schemas`), from which columns of SQL
+get their types.
+
 A fault has its reason, such as "unknown schema id 17". The bytes themselves are never lost: callers show them
 beside it. A value of more than MOST_BYTES is not decoded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kdissect.payload.avro_reader import avro_reader
 from kdissect.payload.plain_reader import looks_like_json, read_json, read_text
 from kdissect.payload.protobuf_reader import protobuf_reader
 from kdissect.payload.schema_store import Schema, SchemaKind, SchemaStore
-from kdissect.payload.wire_format import framed_value
+from kdissect.payload.wire_format import framed_value, message_indexes
 from kdissect.protocol.records.record_decoder import RecordHeader
 
 MOST_BYTES = 1 << 20
+MOST_NOTED = 256  # schemas of a topic
 
 Read = Callable[[bytes], Any]
 
@@ -31,16 +37,36 @@ class Payload(NamedTuple):
 
     format: str
     value: Any = None
-    schema_id: int | None = None
+    schema_id: int | UUID | None = None
     fault: str | None = None
 
 
-class PayloadDecoder:
-    """Decodes keys and values; each schema is parsed once."""
+class UsedSchema(NamedTuple):
+    """A schema that keys or values of a topic had: its name, and the path of a message of Protobuf."""
 
-    def __init__(self, store: SchemaStore | None = None) -> None:
+    part: str
+    name: int | UUID | str
+    path: tuple[int, ...]
+
+
+class PayloadDecoder:
+    """Decodes keys and values; each schema is parsed once.
+
+    It notes the schemas of the `noted_topic`. `topic_names` has the names of topics by id, as Kafka prints
+    it.
+    """
+
+    def __init__(
+        self,
+        store: SchemaStore | None = None,
+        noted_topic: str | None = None,
+        topic_names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._store = store
-        self._readers: dict[tuple[int | str, bool], Read | str] = {}
+        self.topic_names = topic_names
+        self._noted_topic = noted_topic
+        self._readers: dict[tuple[int | UUID | str, bool], Read | str] = {}
+        self.used_schemas: dict[UsedSchema, Schema] = {}
 
     def decode(
         self, data: bytes | None, topic: str | None, part: str = "value", headers: Sequence[RecordHeader] = ()
@@ -56,6 +82,15 @@ class PayloadDecoder:
                 return found
         return without_schema(data)
 
+    def _note(
+        self, topic: str | None, part: str, name: int | UUID | str, schema: Schema, body: bytes, framed: bool
+    ) -> None:
+        if topic is None or topic != self._noted_topic or len(self.used_schemas) >= MOST_NOTED:
+            return
+        has_path = framed and schema.kind is SchemaKind.PROTOBUF
+        used = UsedSchema(part, name, message_indexes(body)[0] if has_path else (0,))
+        self.used_schemas.setdefault(used, schema)
+
     def _with_schema(
         self, store: SchemaStore, data: bytes, topic: str | None, part: str, headers: Sequence[RecordHeader]
     ) -> Payload | None:
@@ -65,23 +100,37 @@ class PayloadDecoder:
             schema = store.find(framed.schema_id)
             if schema is None and isinstance(store.find(subject), Schema):
                 framed = None
+            elif not isinstance(schema, Schema) and store.is_empty:
+                return None
             elif not isinstance(schema, Schema):
                 reason = f": {schema}" if schema else ""
                 fault = f"unknown schema id {framed.schema_id}{reason}"
                 return Payload("bytes", schema_id=framed.schema_id, fault=fault)
         if framed is not None and isinstance(schema, Schema):
-            return self._read(
+            payload = self._read(
                 framed.schema_id, schema, framed.body, has_indexes=True, number=framed.schema_id
             )
+            if payload.fault is None:
+                self._note(topic, part, framed.schema_id, schema, framed.body, True)
+            return payload
         found = store.find(subject) if topic is not None else None
         if found is None:
             return None
         if isinstance(found, str):
             return Payload("bytes", fault=f"subject {subject}: {found}")
-        return self._read(subject, found, data, has_indexes=False, number=None)
+        payload = self._read(subject, found, data, has_indexes=False, number=None)
+        if payload.fault is None:
+            self._note(topic, part, subject, found, data, False)
+        return payload
 
     def _read(
-        self, name: int | str, schema: Schema, body: bytes, *, has_indexes: bool, number: int | None
+        self,
+        name: int | UUID | str,
+        schema: Schema,
+        body: bytes,
+        *,
+        has_indexes: bool,
+        number: int | UUID | None,
     ) -> Payload:
         format = schema.kind.value.lower()
         reader = self._reader(name, schema, has_indexes)
@@ -100,7 +149,7 @@ class PayloadDecoder:
         ) as error:
             return Payload(format, schema_id=number, fault=f"no value of its schema: {_reason(error)}")
 
-    def _reader(self, name: int | str, schema: Schema, has_indexes: bool) -> Read | str:
+    def _reader(self, name: int | UUID | str, schema: Schema, has_indexes: bool) -> Read | str:
         key = (name, has_indexes)
         if key not in self._readers:
             try:

@@ -20,7 +20,31 @@ def protobuf_reader(schema: Schema, *, has_indexes: bool) -> Callable[[bytes], A
     With `has_indexes` the path of the message type stands in front of each; otherwise the first type counts.
     """
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
+        from google.protobuf import json_format, message
+    except ImportError:
+        raise ValueError(MISSING) from None
+    type_at = message_types(schema)
+
+    def read(data: bytes) -> Any:
+        path, body = message_indexes(data) if has_indexes else ((0,), data)
+        one = type_at(path)()
+        try:
+            one.ParseFromString(body)
+        except message.DecodeError as error:
+            raise ValueError(str(error)) from None
+        tree = json_format.MessageToDict(one, preserving_proto_field_name=True)
+        return _with_numbers(tree, one.DESCRIPTOR)
+
+    return read
+
+
+def message_types(schema: Schema) -> Callable[[tuple[int, ...]], Any]:
+    """Return the function from the path of a message type in its file to its class.
+
+    Both raise ValueError for what there is not.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
     except ImportError:
         raise ValueError(MISSING) from None
     pool = descriptor_pool.DescriptorPool()
@@ -45,17 +69,7 @@ def protobuf_reader(schema: Schema, *, has_indexes: bool) -> Callable[[bytes], A
             types[path] = message_factory.GetMessageClass(found)
         return types[path]
 
-    def read(data: bytes) -> Any:
-        path, body = message_indexes(data) if has_indexes else ((0,), data)
-        one = type_at(path)()
-        try:
-            one.ParseFromString(body)
-        except message.DecodeError as error:
-            raise ValueError(str(error)) from None
-        tree = json_format.MessageToDict(one, preserving_proto_field_name=True)
-        return _with_numbers(tree, one.DESCRIPTOR)
-
-    return read
+    return type_at
 
 
 def _with_numbers(tree: Any, descriptor: Any) -> Any:

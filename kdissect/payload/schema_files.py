@@ -1,6 +1,7 @@
 """Schemas from a folder, by the names of its files.
 
     17.avsc                 the schema with id 17
+    b1a6….avsc              the schema with that GUID, as 8-4-4-4-12 hexadecimal digits
     orders-value.avsc       the values of topic `orders`, where no id stands in front of them
     orders-key.json         its keys
 
@@ -11,6 +12,7 @@ schemas that it refers to; they are read in the order of their names.
 """
 
 from pathlib import Path
+from uuid import UUID
 
 from kdissect.errors import UserError
 from kdissect.payload.schema_store import Schema, SchemaKind
@@ -43,9 +45,18 @@ class SchemaFolder:
         if not self._files:
             raise UserError(f"{folder} has no schemas: files such as 17.avsc, 17.desc or orders-value.json")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no schema at all."""
+        return False
+
     def by_id(self, number: int) -> Schema | None:
         """Return the schema with an id, None if there is none. Raise ValueError with a reason."""
         return self.by_subject(str(number))
+
+    def by_guid(self, guid: UUID) -> Schema | None:
+        """Return the schema with a GUID, None if there is none. Raise ValueError with a reason."""
+        return self.by_subject(str(guid))
 
     def by_subject(self, subject: str) -> Schema | None:
         """Return the schema of a subject, None if there is none. Raise ValueError with a reason."""

@@ -3,6 +3,9 @@
 - Confluent: a byte 0 and 4 bytes of id. For Protobuf the path of the message type in its file follows, as
   varints with their count in front; a single 0 stands for the first type.
   https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+- Confluent since 8.0: the header `__value_schema_id` (`__key_schema_id` for keys) with a byte 1 and the 16
+  bytes of a GUID, or a byte 0 and 4 bytes of id, and no byte in front of the value. The path of a Protobuf
+  type follows in the header.
 - Apicurio: a byte 0 and 8 bytes of id, or 4 with its setting for Confluent; or the header
   `apicurio.value.globalId` or `apicurio.value.contentId` (`apicurio.key…` for keys) with 8 bytes, and no byte
   in front of the value.
@@ -13,10 +16,13 @@ first.
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
+from uuid import UUID
 
 from kdissect.protocol.records.record_decoder import RecordHeader
 
-MAGIC = 0
+MAGIC, MAGIC_GUID = 0, 1
+GUID_BYTES = 16
+CONFLUENT_HEADER = "__{part}_schema_id"
 CONFLUENT_BYTES, APICURIO_BYTES = 4, 8
 APICURIO_HEADERS = ("apicurio.{part}.globalId", "apicurio.{part}.contentId")
 MOST_INDEXES = 16  # depth of a message type in messages
@@ -26,18 +32,17 @@ MOST_VARINT = 10  # bytes
 class FramedValue(NamedTuple):
     """The id of a schema, and the bytes that it describes."""
 
-    schema_id: int
+    schema_id: int | UUID
     body: bytes
 
 
 def framed_value(
-    data: bytes, part: str, headers: Iterable[RecordHeader], is_known: Callable[[int], bool]
+    data: bytes, part: str, headers: Iterable[RecordHeader], is_known: Callable[[int | UUID], bool]
 ) -> FramedValue | None:
     """Return the schema id of a `key` or `value` and the bytes behind it; None if it has none."""
-    names = {one.format(part=part).encode() for one in APICURIO_HEADERS}
-    for header in headers:
-        if header.key in names and header.value is not None and len(header.value) == APICURIO_BYTES:
-            return FramedValue(int.from_bytes(header.value), data)
+    from_header = _in_header(data, part, headers)
+    if from_header is not None:
+        return from_header
     if len(data) <= CONFLUENT_BYTES or data[0] != MAGIC:
         return None
     short = FramedValue(int.from_bytes(data[1 : 1 + CONFLUENT_BYTES]), data[1 + CONFLUENT_BYTES :])
@@ -46,6 +51,23 @@ def framed_value(
         if is_known(long.schema_id):
             return long
     return short
+
+
+def _in_header(data: bytes, part: str, headers: Iterable[RecordHeader]) -> FramedValue | None:
+    names = {one.format(part=part).encode() for one in APICURIO_HEADERS}
+    confluent = CONFLUENT_HEADER.format(part=part).encode()
+    for key, value in headers:
+        if value is None:
+            continue
+        if key in names and len(value) == APICURIO_BYTES:
+            return FramedValue(int.from_bytes(value), data)
+        if key == confluent and value[:1] == bytes([MAGIC_GUID]) and len(value) > GUID_BYTES:
+            guid, rest = value[1 : 1 + GUID_BYTES], value[1 + GUID_BYTES :]
+            return FramedValue(UUID(bytes=guid), rest + data)
+        if key == confluent and value[:1] == bytes([MAGIC]) and len(value) > CONFLUENT_BYTES:
+            number, rest = value[1 : 1 + CONFLUENT_BYTES], value[1 + CONFLUENT_BYTES :]
+            return FramedValue(int.from_bytes(number), rest + data)
+    return None
 
 
 def message_indexes(body: bytes) -> tuple[tuple[int, ...], bytes]:

@@ -30,6 +30,7 @@ from kdissect.capture.index.range_scan import (
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
+from kdissect.payload.schema_store import SchemaStore
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
@@ -57,6 +58,7 @@ from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.tables.record_structs import RecordStructs
 from kdissect.tables.schemas import ROW_TABLES
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def figures(
 
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
-    pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
+    pieces, work = _with_facts(_shuffle(backend_of(spark), work), work)
     step = _watched(
         work,
         backend_of(spark),
@@ -155,27 +157,37 @@ def dissected(
 
 
 def tables(
-    session: "SparkSession", work: AnalysisWork, wanted: Sequence[str], finish: Finish | None = None
+    session: "SparkSession",
+    work: AnalysisWork,
+    wanted: Sequence[str],
+    finish: Finish | None = None,
+    with_structs: bool = False,
 ) -> "dict[str, DataFrame]":
     """Return public tables as DataFrames, with topic names learnt from anywhere in the captures.
 
     The captures are dissected now, once for all tables. Their rows stay on disk as long as the session has
-    them. `finish` is applied to each batch last.
+    them. `finish` is applied to each batch last. `with_structs` adds columns of structs to the records of a
+    topic (see `tables.record_structs`).
     """
-    pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
+    pieces, work = _with_facts(_shuffle(backend_of(session), work), work, wanted)
     step = _tables_step(work, backend_of(session), wanted)
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
     names = _topic_names(rows)
+    finishes, schemas = dict.fromkeys(wanted, finish), dict(ROW_TABLES)
+    topic = work.treatment.filter.only_topic
+    if with_structs and topic is not None and "records" in wanted:
+        structs = RecordStructs.of(topic, (batch for _, batch in _collected(rows.only("record_types"))))
+        finishes["records"], schemas["records"] = structs.add, structs.schema
     return {
         table: rows.only(table).frame(
             session,
             partial(
                 _rows_of,
                 names=names if table in WITH_TOPIC_IDS else {},
-                finish=finish,
-                schema=ROW_TABLES[table],
+                finish=finishes[table],
+                schema=schemas[table],
             ),
-            ROW_TABLES[table],
+            schemas[table],
         )
         for table in wanted
     }
@@ -191,7 +203,7 @@ def write_tables(
 
     Spark must run on this machine. Rows that wait for the names of topics stay on disk until all are known.
     """
-    pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
+    pieces, work = _with_facts(_shuffle(backend_of(spark), work), work, wanted)
     schemas = {table: ROW_TABLES[table] for table in wanted}
     at_once = {table: schema for table, schema in schemas.items() if table not in WITH_TOPIC_IDS}
     step = _tables_step(work, backend_of(spark), wanted)
@@ -213,11 +225,12 @@ def _tables_step(work: AnalysisWork, backend: Backend, wanted: Sequence[str]) ->
 
 def _topic_names(rows: Rows) -> dict[str, str]:
     return tasks.topic_names(
-        pair
-        for _, blob in rows.only("names").collected()
-        for batch in from_blob(blob)
-        for pair in tasks.name_pairs(batch)
+        pair for _, batch in _collected(rows.only("names")) for pair in tasks.name_pairs(batch)
     )
+
+
+def _collected(rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
+    return ((name, batch) for name, blob in rows.collected() for batch in from_blob(blob))
 
 
 def _write_tables(
@@ -334,17 +347,26 @@ def _rows_of(
                 yield (finish(named) if finish else named).cast(schema)
 
 
-def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, AnalysisWork]:
-    """Return the work with the names that its filters need, learnt by a job.
+def _with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) -> tuple[Rows, AnalysisWork]:
+    """Return the work with the names and captured schemas that it needs, learnt by a job.
 
     Its descriptors are kept for the next job.
     """
-    if not work.treatment.filter.needs_names:
+    options = work.treatment
+    has_payload = "records" in wanted and options.pseudonyms is None
+    needs_names = options.filter.needs_names or (has_payload and options.schemas is not None)
+    if not (has_payload or needs_names):
         return pieces, work
     pieces = pieces.kept()
-    step = _until_stop(work, partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys))
-    found = pieces.through(partial(_named_blobs, step=step)).collected()
+    learn = partial(
+        tasks.facts_step, splits=work.splits, keys=options.keys, names=needs_names, registry=has_payload
+    )
+    step = _until_stop(work, learn)
+    found = list(_collected(pieces.through(partial(_named_blobs, step=step))))
     if work.stop:
         work.stop.settle()
-    names = tasks.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
-    return pieces, replace(work, treatment=replace(work.treatment, names=names))
+    registry, schemas = tasks.collect_registry(found), options.schemas
+    if not registry.is_empty:
+        schemas = (schemas or SchemaStore()).with_source(registry)
+    names = tasks.collect_known(found) if needs_names else options.names
+    return pieces, replace(work, treatment=replace(options, names=names, schemas=schemas))

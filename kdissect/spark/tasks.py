@@ -8,8 +8,11 @@ holds at most the descriptors of one split, the state of open connections, and o
     tables_step    segment descriptors       -> rows of public tables, and names of topics
     names_step     segment descriptors       -> names of topics
     known_step     segment descriptors       -> names of topics and brokers, for filters
+    facts_step     segment descriptors       -> the same, and schemas of captured HTTP
 """
 
+import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -26,6 +29,7 @@ from kdissect.capture.segment_index import (
     pack_counts,
     unpack_counts,
 )
+from kdissect.payload.captured_registry import CapturedRegistry
 from kdissect.payload.payload_decoder import PayloadDecoder
 from kdissect.payload.schema_store import SchemaStore
 from kdissect.report.aggregate.network_tables import tcp_step
@@ -39,6 +43,7 @@ from kdissect.report.partials import (
 from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
+from kdissect.streams.registry_traffic import RegistryTraffic
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
@@ -52,7 +57,11 @@ from kdissect.tables.filters import (
     TableBatches,
 )
 from kdissect.tables.name_rows import name_batches
+from kdissect.tables.record_structs import record_types
 from kdissect.tables.schemas import BROKERS, NAMES, ROW_TABLES
+
+REGISTRY_OBJECTS = pa.schema([("path", pa.string()), ("object", pa.string())])
+"""JSON objects of a schema registry, by the path under which it has them."""
 
 COUNTS_PART = "counts"
 """The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""
@@ -91,6 +100,7 @@ def build_tables(
     wanted: Sequence[str] = (),
     tcp_step_ns: int = STEP_NS,
     coded: bool = False,
+    decoder: PayloadDecoder | None = None,
 ) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
 
@@ -99,7 +109,7 @@ def build_tables(
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
     coded = coded and treatment.pseudonyms is None
-    decoder = PayloadDecoder(treatment.schemas)
+    decoder = decoder or PayloadDecoder()
     for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded, decoder):
         kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
@@ -162,15 +172,22 @@ def tables_step(
     wanted: Sequence[str],
     treatment: TableOptions = DEFAULT,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return batches of public tables, each with the name of its table, and one batch of NAMES."""
+    """Return batches of public tables, each with the name of its table, one batch of NAMES, and RECORD_TYPES.
+
+    The last one comes with records of the only topic that the filter selects, if they have schemas.
+    """
     seen: set[tuple[str, str]] = set()
-    for tables in build_tables(batches, splits, treatment, wanted):
+    topic = treatment.filter.only_topic if treatment.pseudonyms is None else None
+    decoder = PayloadDecoder(treatment.schemas, topic, treatment.names.topics)
+    for tables in build_tables(batches, splits, treatment, wanted, decoder=decoder):
         for name in wanted:
             if name in tables and tables[name].num_rows:
                 yield name, tables[name].select(ROW_TABLES[name].names)
         if "names" in tables:
             seen.update(name_pairs(tables["names"]))
     yield "names", _names_batch(seen)
+    if decoder.used_schemas:
+        yield "record_types", record_types(decoder)
 
 
 def names_step(
@@ -180,6 +197,39 @@ def names_step(
     yield _names_batch(
         {pair for tables in name_batches(batches, splits, keys) for pair in name_pairs(tables["names"])}
     )
+
+
+def facts_step(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    keys: KeyLog = NO_KEYS,
+    names: bool = True,
+    registry: bool = False,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return facts that must be known before rows are made: names, and schemas of captured HTTP.
+
+    `names` asks for those of `known_step`, `registry` for REGISTRY_OBJECTS.
+    """
+    traffic = RegistryTraffic(splits)
+    batches = traffic.watch(batches) if registry else batches
+    if names:
+        yield from known_step(batches, splits, keys)
+    else:
+        deque(batches, maxlen=0)
+    objects = traffic.registry().objects
+    if objects:
+        rows = [{"path": path, "object": json.dumps(fields)} for path, fields in objects.items()]
+        yield "registry", pa.RecordBatch.from_pylist(rows, REGISTRY_OBJECTS)
+
+
+def collect_registry(found: Iterable[tuple[str, pa.RecordBatch]]) -> CapturedRegistry:
+    """Return the schemas of captured HTTP, from the results of all tasks of `facts_step`."""
+    registry = CapturedRegistry()
+    for name, batch in found:
+        if name == "registry":
+            for row in batch.to_pylist():
+                registry.put(row["path"], json.loads(row["object"]))
+    return registry
 
 
 def known_step(
@@ -204,8 +254,7 @@ def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> CaptureNames:
     for name, batch in found:
         if name == "names":
             topics += name_pairs(batch)
-            continue
-        for row in batch.to_pylist():
+        for row in batch.to_pylist() if name == "brokers" else ():
             nodes.setdefault(row["node_id"], set()).add((row["host"], row["port"]))
     return CaptureNames(topic_names(topics), {node: frozenset(ends) for node, ends in nodes.items()})
 

@@ -73,6 +73,12 @@ class Filter:
         return self == Filter()
 
     @property
+    def only_topic(self) -> str | None:
+        """The topic, if the filter names exactly one and that is no pattern."""
+        is_one = len(self.topics) == 1 and not set("*?[") & set(self.topics[0])
+        return self.topics[0] if is_one else None
+
+    @property
     def needs_names(self) -> bool:
         """Whether names and addresses from anywhere in the capture must be known first."""
         return bool(self.topics) or any(broker.isdecimal() for broker in self.brokers)

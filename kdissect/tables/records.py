@@ -108,7 +108,8 @@ def _fields(row: ExchangeRow, batch: ExchangeBatch) -> Iterator[RecordsField]:
 
 
 def _row(record: Record | RecordFault, found: RecordsField, decoder: PayloadDecoder) -> Row:
-    row: Row = {"topic": found.topic, "topic_id": found.topic_id, "partition": found.partition}
+    topic = found.topic or decoder.topic_names.get(found.topic_id or "")
+    row: Row = {"topic": topic, "topic_id": found.topic_id, "partition": found.partition}
     if isinstance(record, RecordFault):
         return row | {"fault": record.reason}
     row |= {
@@ -126,10 +127,10 @@ def _row(record: Record | RecordFault, found: RecordsField, decoder: PayloadDeco
         if data is not None and len(data) > SHOWN_BYTES:
             faults.append(f"{part}: {len(data):,} bytes; more than {SHOWN_BYTES:,} are left out")
             continue
-        payload = decoder.decode(data, found.topic, part, record.headers)
+        payload = decoder.decode(data, topic, part, record.headers)
         if payload is not None and data is not None:
             row |= {part: _text(payload, data), f"{part}_format": payload.format}
-            row[f"{part}_schema"] = payload.schema_id
+            row[f"{part}_schema"] = payload.schema_id if isinstance(payload.schema_id, int) else None
             faults += [f"{part}: {payload.fault}"] if payload.fault else []
     headers = _headers(record)
     if headers is not None and len(headers) > SHOWN_BYTES:

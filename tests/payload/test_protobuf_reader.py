@@ -1,6 +1,7 @@
 """Protobuf as Google's library writes it, in nested types too, and what hostile bytes do."""
 
 import random
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ def described() -> descriptor_pb2.FileDescriptorSet:
 
 
 FILES = described()
+
+
+def b64_descriptor() -> str:
+    """Return the file as Confluent's clients register it."""
+    return b64encode(FILES.file[0].SerializeToString()).decode()
+
+
 SCHEMA = Schema(SchemaKind.PROTOBUF, FILES.SerializeToString())
 
 

@@ -1,21 +1,28 @@
 """Each schema is looked up once, in one source after the other."""
 
+from uuid import UUID
+
 from kdissect.payload.schema_store import Schema, SchemaKind, SchemaStore
 
 ONE = Schema(SchemaKind.AVRO, '"string"')
 
 
 class Source:
-    def __init__(self, known: dict[int | str, Schema], fails: bool = False) -> None:
+    is_empty = False
+
+    def __init__(self, known: dict[int | UUID | str, Schema], fails: bool = False) -> None:
         self.known, self.fails, self.asked = known, fails, 0
 
     def by_id(self, number: int) -> Schema | None:
         return self._of(number)
 
+    def by_guid(self, guid: UUID) -> Schema | None:
+        return self._of(guid)
+
     def by_subject(self, subject: str) -> Schema | None:
         return self._of(subject)
 
-    def _of(self, wanted: int | str) -> Schema | None:
+    def _of(self, wanted: int | UUID | str) -> Schema | None:
         self.asked += 1
         if self.fails:
             raise ValueError("out of order")
