@@ -29,8 +29,8 @@ from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
-    from kdissect.capture.inputs import Inputs
     from kdissect.capture.index.splits import Split
+    from kdissect.capture.inputs import Inputs
     from kdissect.exchanges.live_facts import LiveFacts
     from kdissect.exchanges.prescan import PrescanResult
     from kdissect.exchanges.reader import ExchangeReader
