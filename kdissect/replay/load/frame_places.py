@@ -6,8 +6,11 @@ offset is what sequence numbers say, so whoever uses it compares the bytes: over
 brought others.
 """
 
+import mmap
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.capture.segment_index import (
     CAPTURED,
@@ -19,10 +22,11 @@ from kdissect.capture.segment_index import (
     unpack,
 )
 from kdissect.jit.rows import Records
-from kdissect.streams.flow_state import PACKET_BITS, Int64s
+from kdissect.streams.flow_state import PACKET_BITS, Bytes, Int64s
 
 NO_PLACE = -1
 PREFIX_BYTES = 4  # the length of a frame
+TOGETHER_BYTES, BYTES_AT_ONCE = 4096, 1 << 20  # frames up to this size are compared together, so many bytes
 SEQUENCE_MASK = 0xFFFFFFFF
 
 
@@ -54,3 +58,28 @@ class FramePlaces:
         here &= inside + PREFIX_BYTES + size <= self._columns[CAPTURED][row]
         found[here] = (self._columns[OFFSET][row] + inside + PREFIX_BYTES)[here]
         return found
+
+
+def equal_bytes(
+    one: Bytes, starts: Int64s, other: mmap.mmap, offsets: Int64s, sizes: Int64s
+) -> NDArray[np.bool_]:
+    """Return which ranges of two buffers, which begin at `starts` and `offsets`, have the same bytes."""
+    equal: NDArray[np.bool_] = offsets + sizes <= len(other)
+    for row in np.flatnonzero(equal & (sizes > TOGETHER_BYTES)).tolist():
+        size = int(sizes[row])
+        here = one[starts[row] : starts[row] + size].tobytes()
+        equal[row] = other[offsets[row] : offsets[row] + size] == here
+    rows = np.flatnonzero(equal & (sizes <= TOGETHER_BYTES))
+    data = np.frombuffer(other, np.uint8)
+    for some in np.split(rows, np.flatnonzero(np.diff(np.cumsum(sizes[rows]) // BYTES_AT_ONCE)) + 1):
+        differs = one[ranges(starts[some], sizes[some])] != data[ranges(offsets[some], sizes[some])]
+        if differs.any():
+            equal[np.repeat(some, sizes[some])[differs]] = False
+    return equal
+
+
+def ranges(starts: Int64s, counts: Int64s) -> Int64s:
+    """Return the numbers of some ranges, one range after the other."""
+    ends = np.cumsum(counts)
+    numbers: Int64s = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
+    return numbers

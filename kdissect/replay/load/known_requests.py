@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.load.frame_places import ranges
 from kdissect.replay.load.request_shapes import NO_SHAPE
 from kdissect.replay.load.request_table import Request, RequestTable
 from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
@@ -35,10 +36,9 @@ class LoggedShapes:
     def rows(self, requests: Int64s, width: int) -> tuple[Int64s, Int64s]:
         """Return the facts of some requests as rows of a width, and the request of each row."""
         counts = self.edges[requests + 1] - self.edges[requests]
-        ends = np.cumsum(counts)
-        first = self.edges[requests] - (ends - counts)
-        places = np.repeat(first, counts) + np.arange(int(ends[-1]) if len(ends) else 0)
-        return self.facts[places].reshape(-1, width), np.repeat(requests, counts // width)
+        return self.facts[ranges(self.edges[requests], counts)].reshape(-1, width), np.repeat(
+            requests, counts // width
+        )
 
 
 class KnownRequests:

@@ -46,14 +46,14 @@ def merge_parts(folder: Path, parts: Sequence[Mapping[str, Any]], facts: LogFact
 
 def _windows(folder: Path, parts: Sequence[Mapping[str, Any]], captures: int) -> Iterator[pa.Table]:
     """Yield the rows of all parts in order, some ten thousand at a time."""
-    paths = [folder / f"{part['name']}.parquet" for part in parts]
     shapes = np.cumsum([0, *(part["shapes"] for part in parts)]).tolist()
+    runs = [(folder / run, number) for number, part in enumerate(parts) for run in part["runs"]]
     times: list[NDArray[np.int64]] = [
-        pq.read_table(path, columns=["first_ns"])["first_ns"].to_numpy() for path in paths
+        pq.read_table(path, columns=["first_ns"])["first_ns"].to_numpy() for path, _ in runs
     ]
     every = np.sort(np.concatenate([*times, np.empty(0, np.int64)]))
     bounds = np.unique(every[WINDOW_ROWS::WINDOW_ROWS]).tolist()
-    readers = [_PartReader(path, captures + number, shapes[number]) for number, path in enumerate(paths)]
+    readers = [_RunReader(path, captures + number, shapes[number]) for path, number in runs]
     for bound in [*bounds, None]:
         rows = (
             pa.concat_tables([reader.before(bound) for reader in readers])
@@ -63,8 +63,8 @@ def _windows(folder: Path, parts: Sequence[Mapping[str, Any]], captures: int) ->
         yield rows.sort_by([(name, "ascending") for name in ORDER])
 
 
-class _PartReader:
-    """Reads the rows of one part, window by window."""
+class _RunReader:
+    """Reads the rows of one run of a part, window by window."""
 
     def __init__(self, path: Path, frames: int, shapes: int) -> None:
         """`frames` is the number of the part's own frames in the log, `shapes` that of its first shape."""

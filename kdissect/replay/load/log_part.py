@@ -1,8 +1,8 @@
 """The part of a replay log that one task of Spark writes: the requests of some connections.
 
-In: the pieces of these connections, complete and ordered by split. Out: a Parquet file of REQUESTS, sorted, a
-file of frames that lie in no capture in one piece, and the facts that the merge needs, as JSON in a batch of
-one row. Each part has a name of its own, so what a task that was repeated has left is never read.
+In: the pieces of these connections, complete and ordered by split. Out: Parquet files of REQUESTS, each
+sorted, a file of frames that lie in no capture in one piece, and the facts that the merge needs, as JSON in a
+batch of one row. Each part has a name of its own, so what a task that was repeated has left is never read.
 """
 
 import json
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges.prescan import CollectedFacts, new_processor
 from kdissect.jit.rows import Records, array_of
-from kdissect.replay.load.frame_places import NO_PLACE, FramePlaces
+from kdissect.replay.load.frame_places import NO_PLACE, FramePlaces, equal_bytes
 from kdissect.replay.load.log_files import FRAMES, NOWHERE, ORDER, REQUESTS, UNKNOWN_NS
 from kdissect.replay.load.request_shapes import RequestShapes, ShapedBatch, fact_lists
 from kdissect.streams.engine import ExchangeBatch
@@ -31,6 +31,7 @@ from kdissect.streams.tls.keylog import KeyLog
 from kdissect.tables.build import by_split
 from kdissect.text import format_address, format_ip
 
+RUN_ROWS = 1 << 16  # that are sorted together
 OWN_FRAMES = -2  # as the file of a frame: the frames of this part
 PART = "part"
 """The column with the facts of a part."""
@@ -82,7 +83,10 @@ class _PartWriter:
         self._facts = CollectedFacts()
         self._columns: list[dict[str, NDArray[Any]]] = []
         self._shapes, self._shaped = RequestShapes(salt), list[ShapedBatch]()
-        self._orphans = 0
+        self._rows = 0  # in these columns
+        self._runs: list[str] = []  # names of the files with rows
+        self._firsts: dict[int, tuple[int, ...]] = {}  # connection -> ORDER of its first request
+        self._requests = self._orphans = 0
 
     def add(self, batch: ExchangeBatch, places: FramePlaces | None) -> None:
         """Add the requests of a batch; `places` has the packets of the split that has just been read."""
@@ -126,6 +130,9 @@ class _PartWriter:
         columns["shape"] = shaped.shapes
         self._shaped.append(shaped)
         self._columns.append({name: np.ascontiguousarray(values) for name, values in columns.items()})
+        self._rows += len(rows)
+        if self._rows >= RUN_ROWS:
+            self._write_run()
 
     def _placed(
         self, batch: ExchangeBatch, frames: Records, directions: Int64s, places: FramePlaces | None
@@ -137,25 +144,20 @@ class _PartWriter:
         else:
             first = array_of(self._processor.state.directions)["first_sequence"][directions]
             in_capture = places.offsets(frames, first)
-        arena = batch.arena.data
-        split_files = [self._files[packet >> PACKET_BITS] for packet in frames["packet"].tolist()]
-        spans = zip(
-            frames["start"].tolist(), frames["stop"].tolist(), in_capture.tolist(), split_files, strict=True
-        )
-        for number, (start, stop, offset, file) in enumerate(spans):
-            if start <= 0:
-                continue
-            data = bytes(arena[start:stop])
-            if (
-                offset != NO_PLACE
-                and file != NOWHERE
-                and self._map(file)[offset : offset + len(data)] == data
-            ):
-                files[number], offsets[number] = file, offset
-            else:
-                files[number], offsets[number] = OWN_FRAMES, self._position
-                self._frames.write(data)
-                self._position += len(data)
+        arena = np.ascontiguousarray(batch.arena)
+        start = frames["start"].astype(np.int64)
+        size = frames["stop"].astype(np.int64) - start
+        there = start > 0
+        split_files = np.array([*self._files, NOWHERE], np.int64)[frames["packet"] >> PACKET_BITS]
+        split_files[~there | (in_capture == NO_PLACE)] = NOWHERE
+        for file in np.unique(split_files[split_files != NOWHERE]).tolist():
+            rows = np.flatnonzero(split_files == file)
+            rows = rows[equal_bytes(arena, start[rows], self._map(file), in_capture[rows], size[rows])]
+            files[rows], offsets[rows] = file, in_capture[rows]
+            self._map(file).madvise(mmap.MADV_DONTNEED)  # else all of the capture would count as memory
+        for row in np.flatnonzero(there & (files == NOWHERE)).tolist():
+            files[row], offsets[row] = OWN_FRAMES, self._position
+            self._position += self._frames.write(arena[start[row] : start[row] + size[row]].tobytes())
         return files, offsets
 
     def _map(self, file: int) -> mmap.mmap:
@@ -167,11 +169,10 @@ class _PartWriter:
             self._maps[file] = self._stack.enter_context(known)
         return known
 
-    def finish(self) -> dict[str, Any]:
-        """Write the rows, and return the facts of the part."""
-        self._frames.flush()
+    def _write_run(self) -> None:
+        """Write the rows so far, sorted, so that memory holds no more than one run."""
         rows = {
-            name: np.concatenate([each[name] for each in self._columns] or [np.empty(0, np.int64)])
+            name: np.concatenate([each[name] for each in self._columns])
             for name in REQUESTS.names
             if name != "facts"
         }
@@ -179,11 +180,27 @@ class _PartWriter:
         columns = [pa.array(rows[each.name][order]).cast(each.type) for each in REQUESTS if each.name in rows]
         facts = fact_lists(self._shaped).take(pa.array(order))
         table = pa.Table.from_arrays([*columns, facts], schema=REQUESTS)
-        pq.write_table(table, self._folder / f"{self._name}.parquet", compression="lz4")
-        connections = self._connections(rows["connection"][order], rows["ordinal"][order])
+        self._runs.append(f"{self._name}-{len(self._runs)}.parquet")
+        pq.write_table(table, self._folder / self._runs[-1], compression="lz4")
+        numbers, places = np.unique(rows["connection"][order], return_index=True)
+        for number, place in zip(numbers.tolist(), order[places].tolist(), strict=True):
+            first = tuple(int(rows[name][place]) for name in ORDER)
+            self._firsts[number] = min(self._firsts.get(number, first), first)
+        self._requests += table.num_rows
+        self._rows = 0
+        self._columns.clear()
+        self._shaped.clear()
+
+    def finish(self) -> dict[str, Any]:
+        """Write the rows that are left, and return the facts of the part."""
+        self._frames.flush()
+        if self._columns:
+            self._write_run()
+        connections = self._connections()
         return {
             "name": self._name,
-            "requests": table.num_rows,
+            "runs": self._runs,
+            "requests": self._requests,
             "shapes": len(self._shapes),
             "frame_bytes": self._position,
             "orphans": self._orphans,
@@ -193,20 +210,19 @@ class _PartWriter:
             "unread_tls": self._unread_tls(connections),
         }
 
-    def _connections(self, numbers: Int64s, ordinals: Int64s) -> dict[str, tuple[str, str, bool]]:
+    def _connections(self) -> dict[str, tuple[str, str, bool]]:
         """Return client and server of each connection with requests, and whether its beginning is there."""
         known = array_of(self._processor.state.connections)
-        present, first = np.unique(numbers, return_index=True)
-        begins = dict(zip(present.tolist(), (ordinals[first] == 0).tolist(), strict=True))
         found: dict[str, tuple[str, str, bool]] = {}
         for row, (identity, ends) in enumerate(
             zip(self._processor.identities, self._processor.endpoints, strict=True)
         ):
-            if identity in begins:
+            if identity in self._firsts:
                 a = format_address(format_ip(ends.a_host), ends.a_port)
                 b = format_address(format_ip(ends.b_host), ends.b_port)
                 client, server = (b, a) if known["client_side"][row] == 1 else (a, b)
-                found[str(identity)] = client, server, begins[identity] and bool(known["handshake"][row])
+                begins = self._firsts[identity][-1] == 0 and bool(known["handshake"][row])
+                found[str(identity)] = client, server, begins
         return found
 
     def _unread_tls(self, read: Mapping[str, object]) -> int:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
@@ -25,9 +26,7 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.load.shaped_messages import ShapedMessages
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
-    ANSWERED,
     BEFORE_VERSIONS,
-    NO_ANSWER,
     Int64s,
 )
 from kdissect.tables.message_columns import MessageColumns, read_messages
@@ -36,7 +35,8 @@ NO_SHAPE = -1
 MOST_SHAPES = 1 << 14  # of the connections of one task
 MOST_KEY_BYTES = 32 << 20  # of these together
 MOST_BYTES = 1024  # of a frame that belongs to a shape as it is
-CORRELATION_BYTES = 4
+CORRELATION_BYTES, REQUEST_TEXT_AT = 4, 8  # in a response; in a request it follows key and version
+PAIR = 16  # bytes of a row of partitions in a key
 
 EXACT = frozenset(
     {
@@ -51,6 +51,9 @@ EXACT = frozenset(
 """APIs with one shape for requests and responses of the same bytes."""
 
 SHAPED = EXACT | {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT}
+HEADED = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
+"""APIs of which all that matters but partitions stands before the first topic."""
+
 SAME_BODY = EXACT | {ApiKey.LIST_OFFSETS}
 """APIs whose requests of one shape are equal byte by byte."""
 
@@ -71,7 +74,7 @@ class RequestShapes:
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[bytes, int] = {}
         self._bytes = 0  # of all keys
         self._proven: dict[int, bool] = {}  # whether messages of a shape can be decoded
 
@@ -97,22 +100,14 @@ class RequestShapes:
         if request is None or response is None:  # Kafka 0.7
             return ShapedBatch(shapes, counts, EMPTY)
         view = ShapedMessages(batch, request, response, self.hash)
-        facts = []
-        for row in np.flatnonzero(view.readable & in_apis(batch.exchanges["api_key"], SHAPED)).tolist():
-            key = SHAPES_OF.get(view.keys[row], _exact)(view, row)
+        for row, key in _keys(view):
             shapes[row] = self._number(key, view, row)
-            numbers = view.facts(row)
-            if numbers is not None:
-                facts.append(numbers)
-                counts[row] = len(numbers)
-        return ShapedBatch(shapes, counts, np.concatenate([EMPTY, *facts]))
+        return ShapedBatch(shapes, view.counts, view.facts)
 
-    def _number(self, key: tuple[object, ...] | None, view: ShapedMessages, row: int) -> int:
-        if key is None:
-            return NO_SHAPE
+    def _number(self, key: bytes, view: ShapedMessages, row: int) -> int:
         known = self._numbers.get(key)
         if known is None:
-            self._bytes += sum(len(part) for part in key if isinstance(part, bytes))
+            self._bytes += len(key)
             if len(self._numbers) >= MOST_SHAPES or self._bytes > MOST_KEY_BYTES:
                 return NO_SHAPE
             known = self._numbers[key] = len(self._numbers)
@@ -136,66 +131,83 @@ def _parts(
             yield from read_messages(part)
 
 
-def _exact(view: ShapedMessages, row: int) -> tuple[object, ...] | None:
-    request, response = view.frame(view.request, row), view.frame(view.response, row)
-    if max(len(request), len(response)) > MOST_BYTES:
-        return None
-    return *view.common(row), request[:4], request[8:], response[4:]
+def _keys(view: ShapedMessages) -> Iterator[tuple[int, bytes]]:
+    """Yield the exchanges that have a shape, with bytes that are equal for those of one shape.
 
-
-def _list_offsets(view: ShapedMessages, row: int) -> tuple[object, ...] | None:
-    request = view.frame(view.request, row)
-    if len(request) > MOST_BYTES:
-        return None
-    return *view.common(row), request[:4], request[8:], view.answered(row)
-
-
-def _offset_commit(view: ShapedMessages, row: int) -> tuple[object, ...] | None:
-    head = view.head(row)
-    return None if head is None else (*view.common(row), head, view.asked(row), view.answered(row))
-
-
-def _produce(view: ShapedMessages, row: int) -> tuple[object, ...] | None:
-    head, rows = view.head(row), view.request.rows(row)
-    if head is None or view.transactional[row] or not view.is_produced[rows].all():
-        return None
-    if view.status[row] == ANSWERED and not view.same_partitions(row):
-        return None
-    if (view.request.records["producer_id"][rows] < 0).any():
-        errors = view.response.integer("error_code")[0][view.response.rows(row)]
-        if view.status[row] == NO_ANSWER or (errors != 0).any():
-            return None  # its records may come again
-    return *view.common(row), head, view.asked(row), view.answered(row)
-
-
-def _fetch(view: ShapedMessages, row: int) -> tuple[object, ...] | None:
-    version, client = view.versions[row], view.client_stop[row]
-    session, epoch, issued = 0, -1, 0
-    place = session_place(version)
-    if place is not None:
-        flexible = version in APIS[ApiKey.FETCH].flexible
-        if flexible and view.arena[client] != 0:  # tagged fields of the header
-            return None
-        begin = client + flexible + place.request
-        session, epoch = (_int32(view.arena, each) for each in (begin, begin + 4))
-        if view.response.present[row]:
-            body = view.response.start[row] + CORRELATION_BYTES
-            if flexible and view.arena[body] != 0:
-                return None
-            issued = _int32(view.arena, body + flexible + place.response)
-    if (
-        epoch == 0
-        or (epoch < 0 and (session or issued))
-        or not view.is_fetched[view.response.rows(row)].all()
+    These are numbers of a fixed length, rows of partitions, and texts. The numbers say how many rows follow.
+    """
+    sessions, settled = _sessions(view)
+    keys = view.keys
+    exact, listed = in_apis(keys, EXACT), keys == ApiKey.LIST_OFFSETS
+    headed = in_apis(keys, HEADED)
+    topics = view.first_topics()
+    shaped = view.readable & in_apis(keys, SHAPED)
+    shaped &= ~((exact | listed) & (view.request.length > MOST_BYTES))
+    shaped &= ~(exact & (view.response.length > MOST_BYTES))
+    shaped &= ~headed | (topics >= 0)
+    refused = view.transactional | ~view.is_produced | view.may_come_again()
+    shaped &= ~((keys == ApiKey.PRODUCE) & (refused | (view.answered & ~view.same_partitions())))
+    shaped &= (keys != ApiKey.FETCH) | (view.is_fetched & settled)
+    asked_rows = np.where(headed | (keys == ApiKey.FETCH), view.request.rows, 0)
+    told_rows = np.where(exact, 0, view.response.rows)
+    numbers = [view.connections, keys, view.versions, view.status, view.response.error]
+    columns = [*numbers, *sessions, asked_rows, told_rows]
+    fixed, width = np.stack(columns, axis=1).tobytes(), 8 * len(columns)
+    rows = np.flatnonzero(shaped)
+    # The text of a request: all that follows the correlation id, or what stands before the first topic.
+    begin = np.where(keys == ApiKey.FETCH, view.client_start, view.request.start + REQUEST_TEXT_AT)
+    end = np.where(keys == ApiKey.FETCH, view.client_stop, np.where(headed, topics, view.request.stop))
+    texts = [begin, end, view.response.start + CORRELATION_BYTES, np.where(exact, view.response.stop, 0)]
+    asked, told, data = view.asked().tobytes(), view.told().tobytes(), memoryview(view.bytes.data)
+    places = [view.request.edges[:-1], asked_rows, view.response.edges[:-1], told_rows]
+    for row, first, last, answer, answer_end, *ranges in zip(
+        rows.tolist(), *(column[rows].tolist() for column in (*texts, *places)), strict=True
     ):
-        return None
-    name = bytes(view.arena[view.client_start[row] : client])
-    request = version, name, view.replica[row], session, epoch > 0, issued
-    return *view.common(row), *request, view.asked(row), view.answered(row)
+        asked_at, asked_count, told_at, told_count = ranges
+        key = b"".join(
+            (
+                fixed[width * row : width * (row + 1)],
+                asked[PAIR * asked_at : PAIR * (asked_at + asked_count)],
+                told[PAIR * told_at : PAIR * (told_at + told_count)],
+                (last - first).to_bytes(4, "big"),
+                data[first:last],
+                data[answer:answer_end],
+            )
+        )
+        yield row, key
 
 
-def _int32(data: memoryview, position: int) -> int:
-    return int.from_bytes(data[position : position + 4], "big", signed=True)
+def _sessions(view: ShapedMessages) -> tuple[list[Int64s], NDArray[np.bool_]]:
+    """Return columns of the fetch session of each exchange, and where it can be told by them.
+
+    That is not so for fetches that open or close a session.
+    """
+    count = len(view.keys)
+    session, epoch, issued = (
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.zeros(count, np.int64),
+    )
+    settled = np.ones(count, bool)
+    fetches = view.readable & (view.keys == ApiKey.FETCH)
+    for version in np.unique(view.versions[fetches]).tolist():
+        place, rows = session_place(version), np.flatnonzero(fetches & (view.versions == version))
+        if place is None:
+            continue
+        answered = rows[view.answered[rows]]
+        client, body = view.client_stop[rows], view.response.start[answered] + CORRELATION_BYTES
+        flexible = version in APIS[ApiKey.FETCH].flexible
+        if flexible:  # without tagged fields in the headers
+            settled[rows[view.bytes[client] != 0]] = False
+            settled[answered[view.bytes[body] != 0]] = False
+        begin = client + flexible + place.request
+        session[rows], epoch[rows] = view.int32s(begin), view.int32s(begin + 4)
+        issued[answered] = view.int32s(body + flexible + place.response)
+    settled &= (epoch > 0) | ((epoch < 0) & (session == 0) & (issued == 0))
+    is_fetch = view.keys == ApiKey.FETCH
+    zero = np.zeros(count, np.int64)
+    columns = [session, (epoch > 0).astype(np.int64), issued, np.where(is_fetch, view.replica, zero)]
+    return columns, settled
 
 
 class SessionPlace(NamedTuple):
@@ -222,15 +234,6 @@ def session_place(version: int) -> SessionPlace | None:
                 return None
             position += FIXED[field.type]
     return SessionPlace(*places) if len(places) == 2 else None
-
-
-SHAPES_OF = {
-    ApiKey.PRODUCE: _produce,
-    ApiKey.FETCH: _fetch,
-    ApiKey.LIST_OFFSETS: _list_offsets,
-    ApiKey.OFFSET_COMMIT: _offset_commit,
-}
-"""API -> what makes the shape of an exchange; `_exact` for all others."""
 
 
 def fact_lists(batches: list[ShapedBatch]) -> pa.ChunkedArray:

@@ -16,8 +16,9 @@ from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.columnar.vm_state import Reason
 from kdissect.protocol.records.batches import LAST_OFFSET_DELTA_AT, following_offset
 from kdissect.protocol.schema.registry import is_known
+from kdissect.replay.load.frame_places import ranges
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, Int64s
+from kdissect.streams.flow_state import ANSWERED, NO_ANSWER, Int64s
 from kdissect.tables.coded_columns import text_codes, uuid_codes
 from kdissect.tables.message_columns import MessageColumns
 
@@ -55,10 +56,12 @@ class MessageSide:
         read, rows = columns.columns, columns.columns.partitions
         frames = batch.exchanges[columns.side]
         self.columns, self.records = columns, read.records
-        self.start, self.stop = frames["start"].tolist(), frames["stop"].tolist()
+        self.start: Int64s = frames["start"].astype(np.int64)
+        self.stop: Int64s = frames["stop"].astype(np.int64)
         self.complete = (frames["start"] > 0) & (frames["stop"] == frames["frame_stop"])
         self.present = columns.spread(np.ones(len(columns.rows), bool), False)
-        self.error = columns.spread(read.error_code, 0).tolist()
+        self.error = columns.spread(read.error_code, 0).astype(np.int64)
+        self.length = self.stop - self.start
         self.topic = np.where(
             rows.spans("topic").start >= 0, rows.spans("topic").start, rows.spans("topic_id").start
         )
@@ -66,14 +69,17 @@ class MessageSide:
         wrong = columns.columns.fault_reason != Reason.NONE
         wrong[rows.message[~named | (self.records["fault"] > 0)]] = True
         self.readable = self.complete & self.present & ~columns.spread(wrong, False)
-        edges = np.searchsorted(columns.rows[rows.message], np.arange(len(batch.exchanges) + 1))
-        self.edges = edges.tolist()
+        self.count = len(batch.exchanges)
+        self.exchange = columns.rows[rows.message]
+        self.edges: Int64s = np.searchsorted(self.exchange, np.arange(self.count + 1))
+        self.rows = np.diff(self.edges)  # of each exchange
         span = rows.spans("record_set")
         self.records_start, self.size = span.start, np.where(span.start >= 0, span.length, 0)
 
-    def rows(self, row: int) -> slice:
-        """Return the rows of partitions of an exchange."""
-        return slice(self.edges[row], self.edges[row + 1])
+    def all(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return for each exchange whether something holds for all of its rows."""
+        fulfilled: NDArray[np.bool_] = np.bincount(self.exchange[~rows], minlength=self.count) == 0
+        return fulfilled
 
     def integer(self, name: str) -> tuple[Int64s, NDArray[np.bool_]]:
         """Return a column of partitions, and where it is present."""
@@ -108,7 +114,10 @@ def _hashes(
 
 
 class ShapedMessages:
-    """The requests and responses of a part, for shapes."""
+    """The requests and responses of a part, for shapes.
+
+    `counts` says how many facts each exchange has, and `facts` has them one after the other.
+    """
 
     def __init__(
         self,
@@ -118,60 +127,57 @@ class ShapedMessages:
         hashed: Callable[[str], int],
     ) -> None:
         exchanges = batch.exchanges
-        self.arena = memoryview(np.ascontiguousarray(batch.arena).data)
-        self._bytes = batch.arena
-        self.keys, self.versions = exchanges["api_key"].tolist(), exchanges["api_version"].tolist()
-        self.connections, self.status = exchanges["connection"].tolist(), exchanges["status"].tolist()
+        self.bytes = np.ascontiguousarray(batch.arena)
+        self.keys, self.versions = (exchanges[name].astype(np.int64) for name in ("api_key", "api_version"))
+        self.connections, self.status = (
+            exchanges[name].astype(np.int64) for name in ("connection", "status")
+        )
         self.request = MessageSide(batch, request, hashed)
         self.response = MessageSide(batch, response, hashed)
-        answered = exchanges["status"] == ANSWERED
+        self.answered = exchanges["status"] == ANSWERED
         self.readable = self.request.readable.copy()
-        self.readable &= np.where(answered, self.response.readable, exchanges["response"]["start"] <= 0)
-        client, size = request.spans("client_id")
-        self.client_start, self.client_stop = client.tolist(), (client + size).tolist()
-        self.readable &= client >= 0
-        self.replica = request.integers("replica_id")[0].tolist()
-        self.transactional = (request.spans("transactional_id")[0] >= 0).tolist()
+        self.readable &= np.where(self.answered, self.response.readable, exchanges["response"]["start"] <= 0)
+        self.client_start, size = request.spans("client_id")
+        self.client_stop = self.client_start + size
+        self.readable &= self.client_start >= 0
+        self.replica = request.integers("replica_id")[0]
+        self.transactional = request.spans("transactional_id")[0] >= 0
         self._hashed = hashed
-        self._asked, self._answered = self._asked_bytes(), self._answered_bytes()
-        self.produced, self.is_produced = self._produced()
-        self.fetched, self.is_fetched = self._fetched()
+        produced, is_produced = self._produced()
+        fetched, is_fetched = self._fetched()
+        self.is_produced = (
+            (self.keys == ApiKey.PRODUCE) & self.request.all(is_produced) & (self.request.rows > 0)
+        )
+        self.is_fetched = (self.keys == ApiKey.FETCH) & self.response.all(is_fetched)
+        self.counts = np.zeros(len(exchanges), np.int64)
+        for side, rows, is_it in (
+            (self.request, produced, self.is_produced),
+            (self.response, fetched, self.is_fetched),
+        ):
+            chosen = np.flatnonzero(is_it & self.readable)
+            self.counts[chosen] = side.rows[chosen] * rows.shape[1]
+        starts = np.cumsum(self.counts) - self.counts
+        self.facts = np.zeros(int(self.counts.sum()), np.int64)
+        for side, rows, is_it in (
+            (self.request, produced, self.is_produced),
+            (self.response, fetched, self.is_fetched),
+        ):
+            chosen = np.flatnonzero(is_it & self.readable)
+            values = rows[ranges(side.edges[chosen], side.rows[chosen])].ravel()
+            self.facts[ranges(starts[chosen], self.counts[chosen])] = values
 
-    def frame(self, side: MessageSide, row: int) -> bytes:
-        """Return a message."""
-        return bytes(self.arena[side.start[row] : side.stop[row]])
+    def first_topics(self) -> Int64s:
+        """Return where the first topic stands that each request names; NONE without one."""
+        places = np.append(self.request.topic, NONE)
+        return np.where(self.request.rows > 0, places[self.request.edges[:-1]], NONE)
 
-    def asked(self, row: int) -> bytes:
-        """Return bytes that tell the partitions and producers of a request."""
-        rows = self.request.rows(row)
-        return self._asked[16 * rows.start : 16 * rows.stop]
-
-    def answered(self, row: int) -> bytes:
-        """Return bytes that tell the partitions of a response, with what is known of each but its offsets."""
-        rows = self.response.rows(row)
-        return self._answered[16 * rows.start : 16 * rows.stop]
-
-    def head(self, row: int) -> bytes | None:
-        """Return a request up to its first topic, without the correlation id; None if it names none."""
-        rows = self.request.rows(row)
-        topics = self.request.topic[rows]
-        if not len(topics) or topics[0] < 0:
-            return None
-        start = self.request.start[row]
-        return bytes(self.arena[start : start + 4]) + bytes(self.arena[start + 8 : topics[0]])
-
-    def common(self, row: int) -> tuple[object, ...]:
-        """Return what belongs to every shape."""
-        return self.keys[row], self.connections[row], self.status[row], self.response.error[row]
-
-    def facts(self, row: int) -> Int64s | None:
-        """Return the facts of an exchange; None if it has none."""
-        if self.keys[row] == ApiKey.PRODUCE:
-            rows = self.request.rows(row)
-            return self.produced[rows].ravel() if self.is_produced[rows].all() else None
-        if self.keys[row] == ApiKey.FETCH:
-            return self.fetched[self.response.rows(row)].ravel()
-        return None
+    def int32s(self, positions: Int64s) -> Int64s:
+        """Return the numbers of 32 bits at some positions."""
+        data = self.bytes
+        values = np.zeros(len(positions), np.uint32)
+        for byte in range(4):
+            values = values << np.uint32(8) | data[positions + byte]
+        return values.view(np.int32).astype(np.int64)
 
     def can_be_decoded(self, row: int) -> bool:
         """Return whether the codec has no objection to an exchange."""
@@ -179,19 +185,43 @@ class ShapedMessages:
             return False
         if not self.response.present[row]:
             return True
-        key, version = self.keys[row], self.versions[row]
+        key, version = int(self.keys[row]), int(self.versions[row])
         if not is_known(key, version):
             return False
         decoded = decode_response(self.frame(self.response, row), key, version, strict=True)
         return decoded.fault is None and decoded.body is not None
 
-    def _asked_bytes(self) -> bytes:
-        return np.stack([self.request.hash, self.request.records["producer_id"]], axis=1).tobytes()
+    def frame(self, side: MessageSide, row: int) -> bytes:
+        """Return a message."""
+        return self.bytes[side.start[row] : side.stop[row]].tobytes()
 
-    def _answered_bytes(self) -> bytes:
+    def asked(self) -> Int64s:
+        """Return what tells the partitions and producers of requests, in rows of partitions."""
+        return np.stack([self.request.hash, self.request.records["producer_id"]], axis=1)
+
+    def told(self) -> Int64s:
+        """Return what tells the partitions of responses, with what is known of each but its offsets."""
         error, start = self.response.integer("error_code"), self.response.integer("log_start_offset")
         known = error[0] * 4 + error[1] * 2 + (start[1] & (start[0] >= 0))
-        return np.stack([self.response.hash, known], axis=1).tobytes()
+        return np.stack([self.response.hash, known], axis=1)
+
+    def same_partitions(self) -> NDArray[np.bool_]:
+        """Return which responses have the partitions of their requests, in the same order."""
+        same: NDArray[np.bool_] = self.request.rows == self.response.rows
+        chosen = np.flatnonzero(same)
+        asked, told = (
+            ranges(side.edges[chosen], side.rows[chosen]) for side in (self.request, self.response)
+        )
+        differs = self.request.hash[asked] != self.response.hash[told]
+        same[self.request.exchange[asked[differs]]] = False
+        return same
+
+    def may_come_again(self) -> NDArray[np.bool_]:
+        """Return which Produce requests of clients without a producer id failed, or got no answer."""
+        anonymous = ~self.request.all(self.request.records["producer_id"] >= 0)
+        failed = ~self.response.all(self.response.integer("error_code")[0] == 0)
+        again: NDArray[np.bool_] = anonymous & (failed | (self.status == NO_ANSWER))
+        return again
 
     def _produced(self) -> tuple[Int64s, NDArray[np.bool_]]:
         """Return the facts of partitions in Produce requests, and which of them are whole record batches."""
@@ -199,8 +229,9 @@ class ShapedMessages:
         records = side.records
         whole = (records["magic"] == 2) & (records["cut"] == 0) & (records["batches"] > 0)
         whole &= (records["wrappers"] == 0) & (side.partition >= 0)
-        exchange = side.columns.rows[side.columns.columns.partitions.message]
-        producer = np.where(records["producer_id"] >= 0, records["producer_id"], self._clients()[exchange])
+        producer = np.where(
+            records["producer_id"] >= 0, records["producer_id"], self._clients()[side.exchange]
+        )
         facts = ProducedFacts(
             side.hash,
             producer,
@@ -214,7 +245,7 @@ class ShapedMessages:
 
     def _clients(self) -> Int64s:
         """Return a number below NONE for the client id of each request."""
-        codes = text_codes(self._bytes, *self.request.columns.spans("client_id"))
+        codes = text_codes(self.bytes, *self.request.columns.spans("client_id"))
         hashes = [self._hashed(text) >> 2 for text in codes.dictionary.to_pylist()]
         numbers: Int64s = NONE - 1 - np.array([*hashes, 0], np.int64)[codes.indices.fill_null(-1).to_numpy()]
         return numbers
@@ -225,20 +256,14 @@ class ShapedMessages:
         Responses that have other partitions, or in another order, leave the request without a shape.
         """
         offsets = np.full(len(self.request.hash), NONE, np.int64)
-        asked, answered = np.diff(self.request.edges), np.diff(self.response.edges)
-        same = np.flatnonzero((asked == answered) & (asked > 0))
+        same = np.flatnonzero(self.request.rows == self.response.rows)
         asked_rows, answered_rows = (
-            _ranges(np.array(side.edges)[same], asked[same]) for side in (self.request, self.response)
+            ranges(side.edges[same], side.rows[same]) for side in (self.request, self.response)
         )
         offset, error = self.response.integer("offset"), self.response.integer("error_code")
         written = offset[1] & (offset[0] >= 0) & (error[0] == 0)
         offsets[asked_rows] = np.where(written, offset[0], NONE)[answered_rows]
         return offsets
-
-    def same_partitions(self, row: int) -> bool:
-        """Return whether a response has the partitions of its request, in the same order."""
-        asked, answered = self.request.rows(row), self.response.rows(row)
-        return bool(np.array_equal(self.request.hash[asked], self.response.hash[answered]))
 
     def _fetched(self) -> tuple[Int64s, NDArray[np.bool_]]:
         """Return the facts of partitions in Fetch responses, and which of them can be told by facts."""
@@ -247,25 +272,14 @@ class ShapedMessages:
         batches = records["batches"]
         following = np.full(len(batches), NONE, np.int64)
         single = np.flatnonzero((batches == 1) & (records["cut"] == 0) & (records["magic"] == 2))
-        delta = np.zeros(len(single), np.int64)
-        for byte in range(4):
-            place = side.records_start[single] + LAST_OFFSET_DELTA_AT + byte
-            delta = delta << 8 | self._bytes[place]
-        delta = delta.astype(np.uint32).view(np.int32).astype(np.int64) if len(delta) else delta
+        delta = self.int32s(side.records_start[single] + LAST_OFFSET_DELTA_AT)
         following[single] = records["base_offset"][single] + delta + 1
-        others = np.ones(len(batches), bool)
+        others, data = np.ones(len(batches), bool), memoryview(self.bytes.data)
         others[single] = False
         for row in np.flatnonzero(others & (side.size > 0)).tolist():
             start = int(side.records_start[row])
-            found = following_offset(self.arena, start, start + int(side.size[row]))
+            found = following_offset(data, start, start + int(side.size[row]))
             following[row] = NONE if found is None else found
         following[side.integer("error_code")[0] != 0] = NONE
         plain = (side.partition >= 0) & (records["control_batches"] <= 0) & (following >= NONE)
         return np.stack(FetchedFacts(following, side.size), axis=1), plain
-
-
-def _ranges(starts: Int64s, counts: Int64s) -> Int64s:
-    """Return the numbers of some ranges, one range after the other."""
-    ends = np.cumsum(counts)
-    numbers: Int64s = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
-    return numbers
