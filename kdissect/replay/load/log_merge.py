@@ -53,7 +53,12 @@ def _windows(folder: Path, parts: Sequence[Mapping[str, Any]], captures: int) ->
     ]
     every = np.sort(np.concatenate([*times, np.empty(0, np.int64)]))
     bounds = np.unique(every[WINDOW_ROWS::WINDOW_ROWS]).tolist()
-    readers = [_RunReader(path, captures + number, shapes[number]) for path, number in runs]
+    firsts = [int(each[0]) for each in times]
+    readers = [
+        _RunReader(path, first_ns, captures + number, shapes[number])
+        for (path, number), first_ns in zip(runs, firsts, strict=True)
+    ]
+    del times, every
     for bound in [*bounds, None]:
         rows = (
             pa.concat_tables([reader.before(bound) for reader in readers])
@@ -66,14 +71,19 @@ def _windows(folder: Path, parts: Sequence[Mapping[str, Any]], captures: int) ->
 class _RunReader:
     """Reads the rows of one run of a part, window by window."""
 
-    def __init__(self, path: Path, frames: int, shapes: int) -> None:
+    def __init__(self, path: Path, first_ns: int, frames: int, shapes: int) -> None:
         """`frames` is the number of the part's own frames in the log, `shapes` that of its first shape."""
-        self._batches = pq.ParquetFile(path).iter_batches(WINDOW_ROWS // 4)
+        self._path, self._first_ns = path, first_ns
+        self._batches: Iterator[pa.RecordBatch] | None = None  # opened when the first rows are due
         self._frames, self._shapes = frames, shapes
         self._left = REQUESTS.empty_table()  # rows that were read and belong to later windows
 
     def before(self, bound_ns: int | None) -> pa.Table:
         """Return the next rows that began before a time, all that are left if it is None."""
+        if self._batches is None:
+            if bound_ns is not None and self._first_ns >= bound_ns:
+                return self._left
+            self._batches = pq.ParquetFile(self._path).iter_batches(WINDOW_ROWS // 4)
         taken = []
         while True:
             times = self._left["first_ns"].to_numpy()
@@ -84,6 +94,7 @@ class _RunReader:
                 break
             batch = next(self._batches, None)
             if batch is None:
+                self._batches = iter(())  # its buffers are given back
                 break
             self._left = self._numbered(pa.Table.from_batches([batch]).cast(REQUESTS))
         return pa.concat_tables(taken)
