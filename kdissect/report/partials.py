@@ -148,7 +148,7 @@ def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 def _serialised(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_table(rows)
     blob: bytes = sink.getvalue().to_pybytes()
     return blob

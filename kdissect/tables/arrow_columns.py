@@ -48,6 +48,12 @@ def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
         return pa.array(texts, pa.string())
 
 
+def is_ascii(texts: pa.Array) -> bool:
+    """Return whether all texts of a whole array are there, and none has a byte beyond ASCII."""
+    data = texts.buffers()[2]
+    return not texts.null_count and (not data or int(np.frombuffer(data, np.uint8).max(initial=0)) < 0x80)
+
+
 def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
     """Return the 16 bytes at each `start` as text, as Kafka prints ids.
 

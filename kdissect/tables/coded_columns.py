@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.jit.rows import COMPILED
 from kdissect.streams.flow_state import Bytes, Int64s
-from kdissect.tables.arrow_columns import UUID_BYTES, int_column, name_index, text_column, uuid_column
+from kdissect.tables.arrow_columns import (
+    UUID_BYTES,
+    int_column,
+    is_ascii,
+    name_index,
+    text_column,
+    uuid_column,
+)
 from kdissect.tables.partition_keys import hash_bytes, same_bytes
 
 SLOTS_A_ROW = 2  # of the hash table, at least
@@ -95,7 +102,8 @@ def text_codes(arena: Bytes, start: Int64s, length: Int64s) -> pa.DictionaryArra
     """Return spans as texts; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
     length = np.maximum(length, 0)
     numbers, firsts = distinct_spans(arena, start, length)
-    return _coded(numbers, text_column(arena, start[firsts], length[firsts]))
+    texts = text_column(arena, start[firsts], length[firsts])
+    return _coded(numbers, texts, is_distinct=is_ascii(texts))
 
 
 def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
@@ -104,7 +112,8 @@ def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
     Null where it is -1 or the id is zero.
     """
     numbers, firsts = distinct_spans(arena, start, np.full(len(start), UUID_BYTES))
-    return _coded(numbers, uuid_column(arena, start[firsts]))
+    texts = uuid_column(arena, start[firsts])
+    return _coded(numbers, texts, is_distinct=not texts.null_count)
 
 
 def name_codes(
@@ -112,11 +121,15 @@ def name_codes(
 ) -> pa.DictionaryArray:
     """Return the name of each code; null where it has none or is not present."""
     index, known, texts = name_index(names, codes, present)
-    return _coded(np.where(known, index, -1).astype(np.int32), texts)
+    numbers = np.where(known, index, -1).astype(np.int32)
+    return _coded(numbers, texts, is_distinct=len(set(names.values())) == len(names))
 
 
-def _coded(numbers: Int32s, texts: pa.Array) -> pa.DictionaryArray:
-    """Return codes of texts that may be null or, with U+FFFD in them, occur twice."""
+def _coded(numbers: Int32s, texts: pa.Array, is_distinct: bool) -> pa.DictionaryArray:
+    """Return codes of texts that, if not `is_distinct`, may be null or, with U+FFFD in them, occur twice."""
+    if is_distinct:
+        codes = int_column(numbers, numbers >= 0, CODE)
+        return pa.DictionaryArray.from_arrays(codes, texts, safe=False)
     distinct = texts.dictionary_encode()
     if len(distinct.dictionary) < len(texts):
         renumbered = np.append(distinct.indices.fill_null(-1).to_numpy(), -1).astype(np.int32)

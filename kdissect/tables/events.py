@@ -8,6 +8,7 @@ rare, and the plain codec decodes their messages. Where many clients come and go
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -178,6 +179,8 @@ def event_rows(
     """
     source = EVENT_SOURCES[table]
     rows = np.flatnonzero(_has_event(batch, request, response, tuple(source.of_api)))
+    if not len(rows):
+        return _no_rows(source.schema)
     if len(rows) < FEW:
         return decoded_events(source, batch, exchanges, rows)[0]
     columns = column_events(source.schema, batch, exchanges, rows)
@@ -187,6 +190,11 @@ def event_rows(
     together = pa.concat_batches([columns.events, decoded])
     order = np.argsort(np.concatenate([columns.rows, of_decoded]), kind="stable")
     return together.take(pa.array(order))
+
+
+@cache
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def decoded_events(

@@ -70,7 +70,7 @@ def exchange_rows(
     exchanges = batch.exchanges
     has_request = exchanges["status"] != ORPHAN_RESPONSE
     has_response = exchanges["response"]["start"] > 0
-    faults = _faults(request, response, ended, len(exchanges))
+    faults = _faults(request, response, ended)
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
     replica, is_replica = request.integers("replica_id")
@@ -94,14 +94,16 @@ def exchange_rows(
         "transactional_id": text_codes(
             batch.arena, *_named(exchanges["api_key"], request, "transactional_id")
         ),
-        "fault": pa.array(faults, pa.string()),
+        "fault": _fault_column(faults, len(exchanges)),
     }
     columns |= sourced_columns(batch, request, response)
     columns |= time_columns(exchanges, has_request, has_response)
     columns |= wait_columns(batch, request, response, log_ends)
     columns |= place_columns(exchanges, has_request, has_response, splits)
     rows = table_batch(columns, EXCHANGES, coded)
-    return rows, np.array([fault is not None for fault in faults], bool)
+    has_fault = np.zeros(len(exchanges), bool)
+    has_fault[list(faults)] = True
+    return rows, has_fault
 
 
 def _named(keys: Int64s, request: MessageColumns, role: str) -> tuple[Int64s, Int64s]:
@@ -194,13 +196,18 @@ def _files(splits: Sequence[Split]) -> tuple[Int64s, dict[int, str]]:
     return np.array([number[split.name] for split in splits], np.int64), dict(enumerate(names))
 
 
-def _faults(
-    request: MessageColumns, response: MessageColumns, ended: Mapping[str, Bools], count: int
-) -> list[str | None]:
-    faults: list[str | None] = [None] * count
+def _faults(request: MessageColumns, response: MessageColumns, ended: Mapping[str, Bools]) -> dict[int, str]:
+    """Return the faults of exchanges, by row."""
+    faults: dict[int, str] = {}
     for columns in (request, response):
         for row, text in columns.faults(ended[columns.side]).items():
-            earlier = faults[row]
             own = f"{columns.side}: {text}"
-            faults[row] = own if earlier is None else f"{earlier}; {own}"
+            faults[row] = f"{faults[row]}; {own}" if row in faults else own
     return faults
+
+
+def _fault_column(faults: Mapping[int, str], count: int) -> pa.Array:
+    """Return the faults as a column; hardly any batch has some."""
+    if not faults:
+        return pa.nulls(count, pa.string())
+    return pa.array([faults.get(row) for row in range(count)], pa.string())

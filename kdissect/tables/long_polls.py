@@ -95,6 +95,8 @@ def _of_quorum(batch: ExchangeBatch, response: MessageColumns) -> Bools:
     rows = np.flatnonzero(ids >= 0)
     # The last byte tells it from almost all others: sixteen bytes of each id took a twentieth of all columns.
     rows = rows[batch.arena[ids[rows] + len(QUORUM_TOPIC_ID) - 1] == QUORUM_TOPIC_ID[-1]]
+    if not len(rows):
+        return np.zeros(len(batch.exchanges), np.bool_)
     same = (batch.arena[ids[rows, None] + np.arange(len(QUORUM_TOPIC_ID))] == QUORUM_TOPIC_ID).all(axis=1)
     return response.per_exchange(_marked(len(ids), rows[same]), np.maximum, 0) > 0
 

@@ -31,18 +31,13 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
     # rows become text.
     place = topic_id.start[both]
     both = both[np.r_[True, place[1:] != place[:-1]]] if len(both) else both
-    both = both[_first_pairs(batch, topic_id.start[both], topic.start[both], topic.length[both])]
+    of_id, _ = distinct_spans(batch.arena, topic_id.start[both], np.full(len(both), UUID_BYTES))
+    of_name, _ = distinct_spans(batch.arena, topic.start[both], topic.length[both])
+    both = both[_first_of_equal(of_id.astype(np.int64), of_name.astype(np.int64))]
     ids = uuid_column(batch.arena, topic_id.start[both])
     names = text_column(batch.arena, topic.start[both], topic.length[both])
     known = np.flatnonzero(ids.is_valid())
     return _distinct(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
-
-
-def _first_pairs(batch: ExchangeBatch, ids: Int64s, start: Int64s, length: Int64s) -> Int64s:
-    """Return the first row of each pair of id and name."""
-    of_id, _ = distinct_spans(batch.arena, ids, np.full(len(ids), UUID_BYTES))
-    of_name, names = distinct_spans(batch.arena, start, length)
-    return np.sort(np.unique(of_id.astype(np.int64) * len(names) + of_name, return_index=True)[1])
 
 
 def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
@@ -51,15 +46,31 @@ def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordB
     node_id, port, host = nodes.integers("node_id"), nodes.integers("port"), nodes.spans("host")
     # An answer with an error names no node: -1, no host.
     present = node_id.present & port.present & (node_id.values >= 0) & (port.values > 0)
-    rows = pa.record_batch(
-        [
-            int_column(node_id.values[present], node_id.present[present], pa.int32()),
-            text_column(batch.arena, host.start[present], host.length[present]),
-            int_column(port.values[present], port.present[present], pa.int32()),
-        ],
-        schema=BROKERS,
+    rows = np.flatnonzero(present)
+    of_host, _ = distinct_spans(batch.arena, host.start[rows], np.maximum(host.length[rows], 0))
+    rows = rows[_first_of_equal(of_host.astype(np.int64), node_id.values[rows], port.values[rows])]
+    known = np.ones(len(rows), bool)
+    return _distinct(
+        pa.record_batch(
+            [
+                int_column(node_id.values[rows], known, pa.int32()),
+                text_column(batch.arena, host.start[rows], host.length[rows]),
+                int_column(port.values[rows], known, pa.int32()),
+            ],
+            schema=BROKERS,
+        )
     )
-    return _distinct(rows)
+
+
+def _first_of_equal(*columns: Int64s) -> Int64s:
+    """Return the first row of all that are equal in every column, ascending."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values = pa.array(column).dictionary_encode()
+        number = number * len(values.dictionary) + values.indices.to_numpy()
+    # Codes rise with each value that was not there before.
+    codes = pa.array(number).dictionary_encode().indices.to_numpy()
+    return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0)
 
 
 def _distinct(rows: pa.RecordBatch) -> pa.RecordBatch:

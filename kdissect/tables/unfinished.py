@@ -23,6 +23,8 @@ def _unfinished(batch: ExchangeBatch, processor: FlowProcessor, side: str) -> Bo
     frames = batch.exchanges[side]
     early: Bools = (frames["start"] > 0) & (frames["stop"] < frames["frame_stop"])
     rows = np.flatnonzero(early)  # hardly any
+    if not len(rows):
+        return early
     of_connection = batch.exchanges["connection"][rows]
     connections = array_of(processor.state.connections)[of_connection]
     client = client_sides(connections)

@@ -4,12 +4,14 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.tables.arrow_columns import (
     escape_csv_batch,
     int_column,
+    is_ascii,
     name_column,
     text_column,
     uuid_column,
@@ -53,3 +55,11 @@ def test_cells_of_a_batch_are_escaped_like_single_ones(texts):
     assert escaped["name"].to_pylist() == [None if text is None else escape_cell(text) for text in texts]
     assert escaped["offset"].equals(batch["offset"])
     assert escaped.schema == batch.schema
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [([], True), (["a", "b"], True), (["a", None], False), (["a", "\u00e9"], False), ([""], True)],
+)
+def test_ascii_is_told_from_other_texts_and_null(texts: list[str | None], expected: bool) -> None:
+    assert is_ascii(pa.array(texts, pa.string())) == expected
