@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.bench import bench, page
+from kdissect.capture.formats.pcap import HEADER_BYTES as PCAP_HEADER
+from tests.bench import bench, page, synthesis
 from tests.bench.light import verdict
 from tests.bench.measure import run
 from tests.bench.sizing import lasting, sizing
+from tests.helpers.handmade_capture import write_capture
 
 ROW = {
     "bytes": 60_000_000,
@@ -112,3 +115,21 @@ def test_a_benchmark_that_was_stopped_goes_on_behind_what_it_measured(
     facts["commit"] = "b"
     bench.measured(path, todo[:1], anew=False)
     assert json.loads(path.read_text())["captures"] == []
+
+
+def test_clients_get_another_address_when_ports_are_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_capture(tmp_path / "one.pcap", [(True, b"request"), (False, b"response")])
+    monkeypatch.setattr(synthesis, "FIRST_PORT", 50_000)
+    monkeypatch.setattr(synthesis, "PORTS", 3)
+    size = source.stat().st_size
+    copy = size - PCAP_HEADER
+    written = synthesis.synthesise("again", source, tmp_path / "many.pcap", PCAP_HEADER + 8 * copy, 0, 0)
+    assert written == PCAP_HEADER + 8 * copy
+    packets = synthesis.read_packets(tmp_path / "many.pcap")
+    addresses = synthesis.big32(packets.data, packets.record + 30 + np.where(packets.to_server, 12, 16))
+    clients = set(zip(addresses.tolist(), packets.client_port.tolist(), strict=True))
+    assert len(clients) == 8
+    assert len({address for address, _ in clients}) == 3
+    assert np.all(np.diff(packets.time_ns) > 0)

@@ -44,6 +44,7 @@ Bytes = NDArray[np.uint8]
 ETHERNET, RECORD = 14, 16
 FIN, SYN, RST = 1, 2, 4
 PAUSE_NS = 1_000_000_000  # between two copies
+FIRST_ADDRESS, ADDRESSES = 198 << 24 | 18 << 16, 200  # of clients: a network for benchmarks (RFC 2544)
 FIRST_PORT, PORTS = (
     1024,
     64000,
@@ -124,16 +125,24 @@ def read_packets(path: Path) -> Packets:
 
 
 def again(packets: Packets, nano: bool) -> Iterator[Bytes]:
-    """Yield copy after copy: every connection with a client port of its own, later than the copy before."""
+    """Yield copy after copy: every connection with a client port of its own, later than the copy before.
+
+    When the ports are used up, clients get another address, and all ports once more.
+    """
     clients, number = np.unique(packets.client_port, return_inverse=True)
     span = int(packets.time_ns.max() - packets.time_ns.min()) + PAUSE_NS
     servers = np.unique(packets.server_port)
     free = np.setdiff1d(np.arange(FIRST_PORT, FIRST_PORT + PORTS), servers)
-    for copy in range(len(free) // len(clients)):
+    of_one_address = len(free) // len(clients)
+    for copy in range(of_one_address * ADDRESSES):
+        address, turn = divmod(copy, of_one_address)
         data = packets.data.copy()
         write_times(data, packets, copy * span, nano)
-        port = free[copy * len(clients) + number]
+        port = free[turn * len(clients) + number]
         put16(data, packets.tcp + np.where(packets.to_server, 0, 2), port)
+        if address:
+            place = packets.record + RECORD + ETHERNET + np.where(packets.to_server, 12, 16)
+            put32(data, place, np.full(len(place), FIRST_ADDRESS + address))
         yield data
 
 
