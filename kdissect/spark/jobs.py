@@ -58,6 +58,7 @@ from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.spark.worker_memory import release_memory
 from kdissect.tables.record_structs import RecordStructs
 from kdissect.tables.schemas import ROW_TABLES
 
@@ -242,7 +243,7 @@ def _write_tables(
 ) -> Iterator[tuple[str, bytes]]:
     for name, batch in write_parts(number, step(ordered_by_split(blobs)), folder, schemas):
         yield name, to_blob(batch, compression="lz4")
-    pa.default_memory_pool().release_unused()
+    release_memory()
 
 
 def _write_named(
@@ -335,6 +336,7 @@ def _named_blobs(
 ) -> Iterator[tuple[str, bytes]]:
     for name, batch in step(ordered_by_split(blobs)):
         yield name, to_blob(batch, compression="lz4")
+    release_memory()
 
 
 def _rows_of(

@@ -33,7 +33,7 @@ from kdissect.text import format_uuid
 
 Row = dict[str, Any]
 
-PART_BYTES = 4 << 20  # of messages with records that are rows at a time
+PART_BYTES = 1 << 20  # of messages with records that are rows at a time
 BATCH_ROWS = 1 << 12
 MOST_RECORDS = 1 << 18  # of one field
 SHOWN_BYTES = 1 << 16  # of a key, a value or all headers
