@@ -6,8 +6,8 @@ The capture is `captures/steady.pcapng`, repeated with new ports and times (`syn
 about one percent of its time. `editcap -A -B` copies the packets of that time, whoever they belong to, and
 `tshark -Y … -w` those with a display filter of time; `slice --around 0s` copies the packets of the
 connections with an exchange in it. Figures are minima of TURNS turns: elapsed seconds, processor seconds, and
-peak memory of all processes. `--write` writes the table into reports/bench-slice.md. The capture takes its size on disk, once;
-`--bytes 2500m` takes about ten minutes.
+peak memory of all processes. `--write` writes the table into reports/bench-slice.md. The
+capture takes its size on disk, once.
 """
 
 import argparse
