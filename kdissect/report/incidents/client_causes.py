@@ -282,6 +282,19 @@ CLIENT_CAUSES = (
         next="clients that are created for each message; health checks",
     ),
     Cause(
+        name="restart_loop",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("client_restarts",),
+        judge=storm(0.8),
+        links=FOLLOWS_A_CLIENT,
+        needs="a producer of one client id and host ends within 30 s after it started, five times in a row, "
+        "and is back soon each time",
+        against="a server closed its connections, or its requests are refused",
+        means="The process does not stay alive, or a producer is made anew for each piece of work.",
+        next="the log of the process, its supervisor and its memory; one producer for the life of a process",
+    ),
+    Cause(
         name="metadata_storm",
         layer=Layer.CLIENT,
         severity=WARNING,

@@ -14,6 +14,7 @@ OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced
 OF_LOAD = (
     "metadata_storm_began",
     "connections_storm",
+    "client_restarts",
     "retries_storm",
     "lag_grew",
     "offset_repeated",

@@ -2,6 +2,7 @@
 
 metadata_storm_began    a client asks for metadata many times a second
 connections_storm       a client opens connections again and again
+client_restarts         a producer ends soon after each start, and is started again
 retries_storm           a client repeats refused requests many times a second
 batches_tiny            a producer sends many batches of one or two small records
 partition_hot           one partition takes nearly all bytes of a topic
@@ -17,9 +18,10 @@ import numpy as np
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.client_names import stem_of
+from kdissect.report.signals.client_names import ClientFacts, stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
@@ -32,6 +34,7 @@ SECOND = 10**9
 LOAD_KINDS = (
     SignalKind("metadata_storm_began", "a client asks for metadata all the time", SignalCounts.NOTHING),
     SignalKind("connections_storm", "a client opens connections all the time", SignalCounts.ATTEMPTS),
+    SignalKind("client_restarts", "a producer starts again and again", SignalCounts.ATTEMPTS),
     SignalKind("retries_storm", "a client repeats refused requests at once", SignalCounts.ERRORS),
     SignalKind("batches_tiny", "a producer sends tiny batches", SignalCounts.NOTHING),
     SignalKind("partition_hot", "one partition takes nearly all bytes", SignalCounts.NOTHING),
@@ -49,10 +52,15 @@ SHORT_NS = 5 * SECOND
 """A connection that ends sooner was opened for one thing."""
 
 
+RESTARTS, LIFE_NS, AWAY_NS = 5, (SECOND // 3, 30 * SECOND), 15 * SECOND
+"""So many lives of a process, each so long, with less than this between them: it does not stay alive."""
+
+
 def load_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about load."""
     yield from _metadata(context)
     yield from _connections(context)
+    yield from _restarts(context)
     yield from _retries(context)
     load = context.partial.table(LOAD).to_pylist()
     for row in load:
@@ -161,6 +169,53 @@ def _opened_by(
             clients=context.clients_of(np.array(rows)) if kind is SubjectKind.CLIENT else (),
             requests=count,
         )
+
+
+def _restarts(context: SignalContext) -> Iterator[Signal]:
+    """Yield producers whose connections all end together, and are all opened anew, again and again.
+
+    Members of groups have a signal of their own (`member_restarts`).
+    """
+    facts, about = context.connections, ClientFacts(context)
+    for number, client in enumerate(context.client_names):
+        rows = np.flatnonzero(facts.talks & (facts.client == number))
+        if len(rows) < RESTARTS or client in about.groups or not about.produced(client):
+            continue
+        lives = _lives(context, rows)
+        if len(lives) < RESTARTS:
+            continue
+        begin, last = lives[0][0], lives[-1][1]
+        typical = sorted(end - first for first, end in lives)[len(lives) // 2]
+        yield make_signal(
+            "client_restarts",
+            (SubjectKind.CLIENT, client),
+            (begin, _until(context, last)),
+            f"{client} started {counted(len(lives), 'time')} from {format_clock(begin)} for "
+            f"{format_duration(last - begin)}, and ended {format_duration(typical)} after it started",
+            measures={"count": len(lives), "lasted_ns": last - begin, "life_ns": typical},
+            clients=[client],
+            requests=len(lives),
+        )
+
+
+def _lives(context: SignalContext, rows: Ints) -> list[tuple[int, int]]:
+    """Return the longest run of lives of a process: spans in which connections of a client overlap.
+
+    A life that was begun before the capture, is not over, or that a server ended, breaks a run.
+    """
+    facts = context.connections
+    whole = facts.ends & ~facts.by_server & context.facts.columns.equals("opened", "handshake")
+    runs: list[list[tuple[int, int]]] = [[]]
+    order = rows[np.argsort(facts.first_ns[rows], kind="stable")]
+    starts = np.maximum.accumulate(facts.closed_ns[order])[:-1] < facts.first_ns[order][1:]
+    for life in np.split(order, np.flatnonzero(starts) + 1):
+        begin, end = int(facts.first_ns[life].min()), int(facts.closed_ns[life].max())
+        is_life = bool(whole[life].all()) and LIFE_NS[0] <= end - begin <= LIFE_NS[1]
+        if not is_life or (runs[-1] and begin - runs[-1][-1][1] > AWAY_NS):
+            runs.append([])
+        if is_life:
+            runs[-1].append((begin, end))
+    return max(runs, key=len)
 
 
 def _retries(context: SignalContext) -> Iterator[Signal]:

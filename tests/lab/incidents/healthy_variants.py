@@ -180,7 +180,7 @@ def far_broker(s: Scene) -> None:
 
 @scenario(
     "reauthentication",
-    settings=(("listener.name.sasl.connections.max.reauth.ms", "7000"),),
+    settings=(("listener.name.sasl.connections.max.reauth.ms", "15000"),),
     healthy=True,
     twin_of="wrong-password",
 )

@@ -192,7 +192,24 @@ def server_that_stops(story):
     without_login(story, times=2)
 
 
+def dies_after_each_start(story, life_ms=2_000, every_ms=2_500):
+    for begin_ms in range(5_000, 24_000, every_ms):
+        lines = [
+            story.connect("10.1.0.2", (f"10.0.0.{node}", 9092), client_id="crashing", at_ms=begin_ms)
+            for node in (1, 2)
+        ]
+        for line in lines:
+            produce(line, begin_ms + 100)
+            line.close(begin_ms + life_ms)
+
+
+def goes_on_by_another_connection(story):
+    """Each connection is opened before the last one ends."""
+    dies_after_each_start(story, life_ms=3_000)
+
+
 CASES = {
+    "restart_loop": (dies_after_each_start, goes_on_by_another_connection),
     "wrong_password": (wrong_password, right_password),
     "login_missing": (without_login, server_that_stops),
     "missing_right": (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), refused(0)),

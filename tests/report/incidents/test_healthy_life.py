@@ -177,7 +177,7 @@ def clients_negotiate_versions(story: Story) -> None:
     """A new client finds an old broker: each new connection asks for versions twice (KIP-511)."""
     for number in range(8):
         at_ms = 1_000 + 3_000 * number
-        line = member(story, "newer", at_ms)
+        line = member(story, f"newer-{number}", at_ms)
         request = {"client_software_name": "app", "client_software_version": "9"}
         number_of = line.ask(at_ms + 1, ApiKey.API_VERSIONS, 4, request)
         refusal = bytes([0, 0, 0, 10]) + number_of.to_bytes(4, "big") + bytes([0, 35, 0, 0, 0, 0])
