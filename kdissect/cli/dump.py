@@ -101,7 +101,8 @@ def dump(arguments: argparse.Namespace) -> int:
                 output.write(lines_of(shown))
                 matches += shown.is_match
             output.flush()
-        if warning := opened.last_warning():
+        is_cut_short = arguments.limit is not None and matches >= arguments.limit
+        if not is_cut_short and (warning := opened.last_warning()):
             warn(warning)
         if interrupt.has_come and not opened.is_live:
             return ExitCode.INTERRUPTED

@@ -57,6 +57,16 @@ def test_lines_come_before_the_pipe_ends(end: str) -> None:
     running.stderr.close()
 
 
+@pytest.mark.slow
+def test_a_limit_is_no_cut_of_the_capture() -> None:
+    with CAPTURE.open("rb") as file:
+        done = subprocess.run(
+            [*COMMAND, "-", "--limit", "1"], stdin=file, env=UNCOMPILED, capture_output=True, check=True
+        )
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
 def test_an_empty_pipe_is_one_sentence() -> None:
     done = subprocess.run([*COMMAND, "-"], input=b"", env=UNCOMPILED, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
