@@ -13,7 +13,9 @@ RUN pip install --no-cache-dir /tmp/kdissect && rm -rf /tmp/kdissect
 # Whoever runs it: compiled loops and temporary files have a place that everybody may write. A user without a
 # name in /etc/passwd needs that file of the host too (see docs/getting-started.md).
 ENV XDG_CACHE_HOME=/var/cache/kdissect HOME=/tmp
-RUN mkdir -p /var/cache/kdissect && chmod 1777 /var/cache/kdissect
+# They are compiled here once, since what a container keeps in its cache ends with it.
+RUN mkdir -p /var/cache/kdissect && chmod 1777 /var/cache/kdissect \
+    && python -m kdissect.spark.startup.warmup 0 && chmod -R a+rX /var/cache/kdissect/kdissect
 
 WORKDIR /captures
 ENTRYPOINT ["kdissect"]

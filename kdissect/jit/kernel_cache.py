@@ -178,10 +178,10 @@ def import_path() -> dict[str, str]:
 def forget_damaged_files(caching: Any) -> None:
     """Make Numba's module `caching` treat a file that it cannot read as missing, and compile again.
 
-    Numba itself fails over a file that a full disk cut off.
+    Numba itself fails over a file that a full disk cut off, and over one that it cannot write.
     """
     files = caching.IndexDataCacheFile
-    load = files.load
+    load, save = files.load, files.save
 
     def load_or_forget(self: Any, key: Any) -> Any:
         try:
@@ -191,14 +191,18 @@ def forget_damaged_files(caching: Any) -> None:
                 Path(self._index_path).unlink()
             return None
 
-    files.load = load_or_forget
+    def save_if_possible(self: Any, key: Any, data: Any) -> None:
+        with suppress(OSError):
+            save(self, key, data)
+
+    files.load, files.save = load_or_forget, save_if_possible
 
 
 def ignore_location(caching: Any) -> None:
     """Make Numba's module `caching` know the kernels of the package by their place inside of it.
 
-    The name of the cache's directory stands for their sources, so their times need not agree either. Numba
-    keeps functions of other packages as ever.
+    The name of the cache's directory stands for their sources, so their times need not agree either. A cache
+    that this user may only read serves as well. Numba keeps functions of other packages as ever.
     """
     underscore = "_" if hasattr(caching, "_UserProvidedCacheLocator") else ""  # in older versions of Numba
     provided: Any = getattr(caching, f"{underscore}UserProvidedCacheLocator")
@@ -214,6 +218,11 @@ def ignore_location(caching: Any) -> None:
         @classmethod
         def get_suitable_cache_subpath(cls, file: str) -> str:
             return ".".join(Path(file).relative_to(PACKAGE.parent).parent.parts)
+
+        def ensure_cache_path(self) -> None:
+            home = os.path.dirname(self.get_cache_path())
+            if os.access(home, os.W_OK) or not os.path.isdir(home):
+                super().ensure_cache_path()
 
         def get_source_stamp(self) -> str:
             return kernel_home().name

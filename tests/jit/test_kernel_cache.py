@@ -159,3 +159,33 @@ def test_another_installation_of_the_same_sources_finds_the_kernels(
     (name, before), (same, after) = run("here"), run("there")
     assert name == same
     assert (before, after) == ("0", "1")
+
+
+READ_ONLY = """
+import os, tempfile
+import kdissect.jit.decorators
+from numba.core.caching import IndexDataCacheFile
+
+def refuse(*_arguments, **_options):
+    raise PermissionError
+
+os.access = lambda _path, mode: mode != os.W_OK
+tempfile.TemporaryFile = IndexDataCacheFile._open_for_write = refuse
+"""
+
+
+@pytest.mark.slow
+def test_a_cache_that_may_only_be_read_serves(fresh: dict[str, str]) -> None:
+    def hits(code: str) -> str:
+        program = [sys.executable, "-P", "-c", code]
+        done = subprocess.run(
+            program, env=fresh | {kernel_cache.SWITCH: "1"}, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()[1]
+
+    assert hits(COPIED) == "0"
+    index = next(Path(fresh["XDG_CACHE_HOME"]).rglob("*.nbi"))
+    assert hits(READ_ONLY + COPIED) == "1"
+    index.unlink()
+    assert hits(READ_ONLY + COPIED) == "0"  # compiled for this run alone
+    assert not index.exists()
