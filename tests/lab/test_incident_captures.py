@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import zstandard
 
 from kdissect.spark.session import Engine
 from tests.lab.score import IN_REPOSITORY, LIST, judge, kept, recordings
@@ -25,6 +26,13 @@ def test_recordings_stay_small() -> None:
     sizes = [path.stat().st_size for path in IN_REPOSITORY.iterdir()]
     assert max(sizes) < 2 * MEGABYTE
     assert sum(sizes) < 15 * MEGABYTE
+
+
+def test_each_recording_is_whole() -> None:
+    for path in IN_REPOSITORY.glob("*.zst"):
+        content = path.read_bytes()
+        unpacked = zstandard.ZstdDecompressor().decompress(content)  # raises at one that is cut off
+        assert len(unpacked) == zstandard.frame_content_size(content), path.name
 
 
 def test_each_recording_has_its_truth() -> None:
