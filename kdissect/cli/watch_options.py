@@ -35,7 +35,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
         type=duration_argument,
         default=5 * NS_PER_S,
         metavar="TIME",
-        help="look for closed files this often (default: 5s)",
+        help="look for new packets this often (default: 5s)",
     )
     parser.add_argument(
         "--out", metavar="DIR", help="append the tables to this directory, as Parquet by hour (UTC)"
@@ -141,7 +141,7 @@ def _add_batches(parser: argparse.ArgumentParser) -> None:
         "--until-idle",
         type=duration_argument,
         metavar="TIME",
-        help="when no file was closed for this long, end all connections and stop (default: never)",
+        help="when nothing came for this long, end all connections and stop (default: never)",
     )
     parser.add_argument(
         "--max-files",

@@ -96,16 +96,18 @@ class SectionReader:
             order = pcapng.section_order(first)
             if order is None:
                 return BlockOutcome.DAMAGED, position
-            before_section()
-            self.big_endian = order
-        kind, length = struct.unpack_from(">II" if self.big_endian else "<II", first)
+        else:
+            order = self.big_endian
+        kind, length = struct.unpack_from(">II" if order else "<II", first)
         stop = position + (length + 3 & ~3)
-        self.blocks += 1
         if stop > size:
-            return BlockOutcome.CUT, position
+            return BlockOutcome.CUT, position  # a file that grows goes on here
+        self.blocks += 1
         if self.blocks > MOST_BLOCKS:
             return BlockOutcome.TOO_MANY, position
         if opens:
+            before_section()
+            self.big_endian = order
             self._open_section(position)
             return BlockOutcome.WHOLE, stop
         wanted = min(length - pcapng.BLOCK_OVERHEAD, MOST_BLOCK_BYTES)

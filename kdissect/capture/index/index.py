@@ -143,17 +143,23 @@ def index_captures(
     tasks = [task for plan in plans for task in plan.tasks()]
     scans = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
     merged = [merge_scans(plan, list(islice(scans, len(plan.ranges))), run) for plan in plans]
-    found = [_file_index(*one) for one in zip(files, plans, merged, strict=True)]
+    found = [file_index(*one) for one in zip(files, plans, merged, strict=True)]
     unfinished = {one.file for one, scan in zip(found, merged, strict=True) if scan.ended == STOPPED}
     found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
     if unfinished:
         found = _up_to(found, unfinished)
-    splits = (split for one in found for split in one.splits)
+    index = with_numbers(found)
+    unread = sum(plan.size for plan in plans) - sum(split.stop - split.start for split in index.splits)
+    return replace(index, unread_bytes=unread if unfinished else 0)
+
+
+def with_numbers(files: Iterable[FileIndex]) -> CaptureIndex:
+    """Return the index of files in this order; their splits are numbered."""
+    files = list(files)
+    splits = (split for one in files for split in one.splits)
     numbered = iter([replace(split, index=index) for index, split in enumerate(splits)])
-    ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in found)
-    read = tuple(split for one in ordered for split in one.splits)
-    unread = sum(plan.size for plan in plans) - sum(split.stop - split.start for split in read)
-    return CaptureIndex(ordered, read, unread if unfinished else 0)
+    ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in files)
+    return CaptureIndex(ordered, tuple(split for one in ordered for split in one.splits))
 
 
 def _up_to(files: list[FileIndex], unfinished: Collection[CaptureFile]) -> list[FileIndex]:
@@ -200,11 +206,16 @@ def plan_file(
     split_bytes: int = SPLIT_BYTES,
     chunk_bytes: int = CHUNK_BYTES,
     range_bytes: int = RANGE_BYTES,
+    stop: int | None = None,
 ) -> FilePlan:
-    """Return how a file is scanned, from its first bytes. Raise InputError if it is not a capture."""
+    """Return how a file is scanned, from its first bytes. Raise InputError if it is not a capture.
+
+    With `stop`, the file is read as if it had so many bytes.
+    """
     try:
         with open_storage(file.path) as source:
             size, first = source.size, source.read(pcapng.SECTION_BYTES, 0)
+            size = size if stop is None else min(size, stop)
     except OSError as error:
         raise InputError.of(file.name, error) from None
     header = pcap.read_header(first)
@@ -231,11 +242,13 @@ def plan_file(
     return FilePlan(ranges, entry, in_force)
 
 
-def _file_index(file: CaptureFile, plan: FilePlan, joined: MergedScans) -> FileIndex:
+def file_index(file: CaptureFile, plan: FilePlan, joined: MergedScans) -> FileIndex:
+    """Return the index of a file from its merged scans."""
     warnings = list(file.warnings)
     if text := ENDS.get(joined.ended):
         position = joined.entry.position
-        warnings.append(f"{text} at byte {position}; the {joined.packets} packets before were read")
+        packets = joined.packets_before + joined.packets
+        warnings.append(f"{text} at byte {position}; the {packets} packets before were read")
     interface_drops, system_drops = joined.drops
     return FileIndex(
         file=file,

@@ -49,9 +49,14 @@ class FilePlan:
         return [RangeTask(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
 
 
-def merge_scans(plan: FilePlan, looks: list[RangeScan], run: RunRanges) -> "MergedScans":
-    """Return the merged scans of a file; `run` repeats invalid scans."""
-    joined = MergedScans(plan.entry)
+def merge_scans(
+    plan: FilePlan, looks: list[RangeScan], run: RunRanges, before: "MergedScans | None" = None
+) -> "MergedScans":
+    """Return the merged scans of a file; `run` repeats invalid scans.
+
+    `before` is what was merged of the file up to where the plan begins.
+    """
+    joined = MergedScans(plan.entry) if before is None else before.following()
     for number, part in enumerate(plan.ranges):
         entry = joined.entry
         if not _holds(looks[number], entry):
@@ -94,10 +99,16 @@ def _suits(look: RangeScan, in_force: SectionState) -> bool:
 
 
 class MergedScans:
-    """What is known about a file up to some position. Times are None before the first packet."""
+    """What is known about a file up to some position. Times are None before the first packet.
+
+    Of a file that grows it may be what came behind an earlier position (`following`): then counts, times and
+    splits are those of the packets since. Packet numbers, secrets and the state of sections are the file's.
+    """
 
     def __init__(self, entry: ScanStart) -> None:
         self.entry = entry  # of the next look
+        self.packets_before = 0
+        self._drops_before = 0, 0
         self.again = 0
         self.ended = END
         self.packets = self.captured_bytes = self.wire_bytes = self.truncated = self.backward_steps = 0
@@ -119,6 +130,20 @@ class MergedScans:
 
         Statistics count from the start of a capture.
         """
+        interface, system = self._drops_so_far()
+        return interface - self._drops_before[0], system - self._drops_before[1]
+
+    def following(self) -> "MergedScans":
+        """Return what comes behind the present position: nothing yet."""
+        then = MergedScans(self.entry)
+        then.packets_before = self.packets_before + self.packets
+        then.ended, then.secrets = self.ended, list(self.secrets)
+        then._sections, then._statistics = self._sections, dict(self._statistics)
+        then._drops_before = self._drops_so_far()
+        then._last = self._last
+        return then
+
+    def _drops_so_far(self) -> tuple[int, int]:
         last = self._statistics.values()
         return sum(each.interface_drops for each in last), sum(each.system_drops for each in last)
 
@@ -134,20 +159,22 @@ class MergedScans:
             self._statistics[self._sections + section, interface] = statistics
         self._sections += look.sections
         self.ended = look.ended
-        self.entry = ScanStart(look.stop, in_force, self.last_ns or 0, self.entry.blocks + look.blocks)
+        clock_ns = self.entry.clock_ns if self.last_ns is None else self.last_ns
+        self.entry = ScanStart(look.stop, in_force, clock_ns, self.entry.blocks + look.blocks)
 
     def _count(self, counts: Sequence[int]) -> None:
         if not counts[split_stats.PACKETS]:
             return
         first, last = counts[split_stats.FIRST_NS], counts[split_stats.LAST_NS]
         earliest, latest = counts[split_stats.EARLIEST_NS], counts[split_stats.LATEST_NS]
-        self.backward_steps += counts[split_stats.BACKWARD_STEPS] + (first < (self.last_ns or 0))
+        packets, clock_ns = self.packets_before + self.packets, self.entry.clock_ns
+        self.backward_steps += counts[split_stats.BACKWARD_STEPS] + (first < clock_ns)
         inside = (
             counts[split_stats.STEP_BACK_NS],
-            self.packets + counts[split_stats.STEP_BACK_PACKET],
+            packets + counts[split_stats.STEP_BACK_PACKET],
             counts[split_stats.STEP_BACK_AT_NS],
         )
-        between = split_stats.StepBack((self.last_ns or 0) - first, self.packets + 1, first)
+        between = split_stats.StepBack(clock_ns - first, packets + 1, first)
         self.step_back = max(self.step_back, between, split_stats.StepBack(*inside), key=lambda step: step.ns)
         self.first_ns = first if self.first_ns is None else self.first_ns
         self.last_ns = last
@@ -163,10 +190,10 @@ class MergedScans:
         if not look.described:
             split = replace(split, interfaces=self.entry.in_force.interfaces)
         from_first = split.first_packet - split.recalled_packets == 1
-        split = replace(split, first_packet=split.first_packet + self.packets)
+        split = replace(split, first_packet=split.first_packet + self.packets_before + self.packets)
         if not from_first:
             return split
-        split = replace(split, time_before_ns=self.last_ns or 0)
+        split = replace(split, time_before_ns=self.entry.clock_ns)
         if look.first_section is not None and look.first_section < split.start:
             return split
         near = self._last[max(0, len(self._last) - RECALLED_PACKETS + split.recalled_packets) :]
@@ -186,7 +213,7 @@ class MergedScans:
         if len(last) and len(last) == look.counts[split_stats.PACKETS]:
             # The first packet of the range is among them.
             last = last.copy()
-            last[0, split_stats.LAST_CLOCK_NS] = self.last_ns or 0
+            last[0, split_stats.LAST_CLOCK_NS] = self.entry.clock_ns
         if look.first_section is None:
             last = np.concatenate([self._last, last])[-RECALLED_PACKETS:]
         self._last = last

@@ -1,4 +1,4 @@
-"""Which files of a directory are closed: nobody writes to them any more.
+"""Which files of a directory there are, and which are closed: nobody writes to them any more.
 
 A file is closed when a newer one of its series exists, or when it has not grown for some time. Files whose
 names differ in digits only are a series, as those of `tcpdump -G`, `tcpdump -C` and `dumpcap -b`. Rings of
@@ -20,6 +20,16 @@ class SeenFile(NamedTuple):
     path: str
     size: int
     modified_ns: int
+    is_closed: bool = True
+
+
+def files_to_read(directory: str, now_ns: int, settle_ns: int) -> list[SeenFile]:
+    """Return the files of a directory, oldest first, and which of them are closed. Raise OSError.
+
+    Sizes are those of a second listing: a file that is closed in the first one has its final size then.
+    """
+    closed = {file.path for file in closed_files(list_files(directory), now_ns, settle_ns)}
+    return sorted((file._replace(is_closed=file.path in closed) for file in list_files(directory)), key=_age)
 
 
 def list_files(directory: str) -> list[SeenFile]:

@@ -4,9 +4,12 @@ The offset of the stream is a number of this journal, so a batch that is done ag
 same order. The journal is a file of JSON lines in the checkpoint. A line is written and synced before its
 number is offered; a last line that a killed process left unfinished was never offered, and is cut off.
 
+A capture is taken as it grows: a line is a range of its bytes, from the size that it had before to the size
+that it has now. It may end within a packet (`growing_index`). The last range says that the file is closed. A
+compressed file is taken once, when it is closed: what is added later is not read, and the file is reported.
+
 A ring writes new files under old names. So a file is known by its path and the first bytes, which hold the
-time of its first packet. A file that grew after it was taken is not taken again: what was added is not read,
-and the file is reported once.
+time of its first packet.
 """
 
 import fcntl
@@ -14,19 +17,25 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from kdissect.capture.formats.pcap import MAGICS
+from kdissect.capture.formats.pcapng import SECTION_MAGIC
 from kdissect.spark.watch.closed_files import HEAD_BYTES, SeenFile, list_files
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
+MAGIC_BYTES = 4
 LOCK_SECONDS, POLL_SECONDS = 30.0, 0.05
+SMALLEST_BYTES = 64  # of a capture that is not closed: it has more than the header of the file
+GROWING = (*MAGICS, SECTION_MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """A line of the journal: a file as it was when it was taken."""
+    """A line of the journal: what a file had grown by when it was looked at."""
 
     number: int
     path: str
@@ -34,14 +43,24 @@ class TakenFile:
     modified_ns: int
     head: str  # digest of its first bytes
     head_bytes: int
+    start: int = 0  # file offset behind what was taken before
+    is_closed: bool = True
 
     @property
     def is_there(self) -> bool:
         """Whether the file is still the one that was taken, however much it has grown."""
         try:
-            return head_of(self.path, self.head_bytes) == self.head
+            return head_of(self.path, self.head_bytes) == self.head and self._is_long_enough()
         except OSError:
             return False
+
+    def _is_long_enough(self) -> bool:
+        return os.stat(self.path).st_size >= self.size
+
+    def is_all_of(self, file: SeenFile) -> bool:
+        """Return whether nothing is left to take of a file of this path."""
+        same = (file.size, file.modified_ns) == (self.size, self.modified_ns)
+        return same and (self.is_closed or not file.is_closed)
 
 
 class FileJournal:
@@ -78,24 +97,34 @@ class FileJournal:
             raise CarriedStateError(f"{self._path} does not hold the files {start} to {stop - 1} any more")
         return found
 
-    def new_files(self, closed: Iterable[SeenFile]) -> list[TakenFile]:
-        """Return the closed files that were not taken yet, in their order, numbered from `next_number` on."""
+    def new_files(self, seen: Iterable[SeenFile]) -> list[TakenFile]:
+        """Return what was not taken yet of files, in their order, numbered from `next_number` on."""
         found: list[TakenFile] = []
-        for file in closed:
+        for file in seen:
             known = self._latest.get(file.path)
-            if known is not None and (file.size, file.modified_ns) == (known.size, known.modified_ns):
+            if known is not None and known.is_all_of(file):
                 continue
-            try:
-                if known is not None and head_of(file.path, known.head_bytes) == known.head:
-                    self._note_growth(file, known)
-                    continue
-                length = min(file.size, HEAD_BYTES)
-                digest = head_of(file.path, length)
-            except OSError:
-                continue  # its ring has removed it
-            number = self.next_number + len(found)
-            found.append(TakenFile(number, *file, digest, length))
+            with suppress(OSError):  # its ring has removed it
+                taken = self._rest_of(file, known, self.next_number + len(found))
+                if taken is not None:
+                    found.append(taken)
         return found
+
+    def _rest_of(self, file: SeenFile, known: TakenFile | None, number: int) -> TakenFile | None:
+        """Return what is new of a file; None if that is nothing yet. Raise OSError."""
+        grows = can_grow(file.path)
+        start = known.size if known is not None and known.is_there else 0
+        if known is not None and start:
+            if not grows:
+                self._note_growth(file, known)
+                return None
+            if file.size == start and known.is_closed:
+                return None
+        elif not file.is_closed and (not grows or file.size < SMALLEST_BYTES):
+            return None
+        length = min(file.size, HEAD_BYTES)
+        head = head_of(file.path, length)
+        return TakenFile(number, file.path, file.size, file.modified_ns, head, length, start, file.is_closed)
 
     def take(self, files: Sequence[TakenFile]) -> None:
         """Write files into the journal, numbered from `next_number` on. Raise OSError."""
@@ -147,11 +176,20 @@ def is_behind(journal: Path, done: int, directory: str) -> bool:
         return True
     for file in list_files(directory):
         known = latest.get(file.path)
-        if known is None or not (
-            (file.size, file.modified_ns) == (known.size, known.modified_ns) or known.is_there
-        ):
+        if known is None or not (known.is_all_of(file) or (known.is_there and _is_done(file, known))):
             return True
     return False
+
+
+def _is_done(file: SeenFile, known: TakenFile) -> bool:
+    """Return whether nothing more is taken of a file that is still the same."""
+    return (file.size == known.size and known.is_closed) or not can_grow(file.path)
+
+
+def can_grow(path: str) -> bool:
+    """Return whether a file is read as it grows: a capture that is not compressed. Raise OSError."""
+    with open(path, "rb") as file:  # noqa: PTH123 - paths come from a listing as text
+        return file.read(MAGIC_BYTES) in GROWING
 
 
 def taken_files(journal: Path, before: int) -> list[TakenFile]:

@@ -1,9 +1,9 @@
-"""The streaming reader of the data source: closed capture files of a directory, as rows of FILES.
+"""The streaming reader of the data source: capture files of a directory as they grow, as rows of FILES.
 
     spark.readStream.format("kdissect").option("table", "files").option("journal", FILE).load(DIRECTORY)
 
-An offset is a number of the journal (`file_journal`). Files that are closed at the same time are taken in
-order of their first packets, as `index_captures` orders them. A micro-batch has at most `maxFiles` files.
+An offset is a number of the journal (`file_journal`): a range of a file. What is found at the same time is
+taken in order of the first packets of its files. A micro-batch has at most `maxFiles` ranges.
 """
 
 import time
@@ -16,16 +16,22 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.index import index_captures, one_by_one
+from kdissect.capture.index.index import plan_file
+from kdissect.capture.index.range_scan import scan_range
+from kdissect.capture.index.split_stats import FIRST_NS, PACKETS
 from kdissect.capture.inputs import CaptureFile
-from kdissect.spark.watch.closed_files import closed_files, list_files
+from kdissect.spark.watch.closed_files import files_to_read
 from kdissect.spark.watch.file_journal import FileJournal, TakenFile
 
-FILES = "number long, path string, size long, modified_ns long, head string, head_bytes long"
+FILES = (
+    "number long, path string, size long, modified_ns long, head string, head_bytes long, "
+    "start long, is_closed boolean"
+)
 """The columns of a capture file in a stream: the fields of TakenFile."""
 
 MOST_FILES = 64
 SETTLE_SECONDS = 30.0
+FIRST_BYTES = 1 << 20  # of a file: they hold its first packet
 FORGOTTEN_AT = 10_000  # lines of the journal
 NS_PER_S = 1_000_000_000
 
@@ -38,7 +44,7 @@ class FileRange(InputPartition):
 
 
 class FileStream(DataSourceStreamReader):
-    """Offers the closed files of a directory. Raise ValueError for options that are missing or wrong."""
+    """Offers files of a directory as they grow. Raise ValueError for options that are missing or wrong."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         try:
@@ -54,10 +60,10 @@ class FileStream(DataSourceStreamReader):
         return {"file": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
-        """Add the files that are closed by now to the journal, and return where the next micro-batch ends."""
+        """Add what has come by now to the journal, and return where the next micro-batch ends."""
         journal = self._open()
-        closed = closed_files(list_files(self._directory), time.time_ns(), self._settle_ns)
-        journal.take(in_order_of_time(journal.new_files(closed)))
+        seen = files_to_read(self._directory, time.time_ns(), self._settle_ns)
+        journal.take(in_order_of_time(journal.new_files(seen)))
         return {"file": max(start["file"], min(start["file"] + self._most_files, journal.next_number))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
@@ -93,7 +99,8 @@ def in_order_of_time(files: Sequence[TakenFile]) -> list[TakenFile]:
 
 def _first_packet(file: TakenFile) -> tuple[bool, int]:
     try:
-        (index,) = index_captures([CaptureFile(file.path, file.path)], run=one_by_one).files
-    except (InputError, OSError):  # compressed, no capture, or gone: its batch says what it is
+        plan = plan_file(CaptureFile(file.path, file.path), stop=min(file.size, FIRST_BYTES))
+        scan = scan_range(plan.tasks()[0])
+    except InputError:  # compressed, no capture, or gone: its batch says what it is
         return False, file.modified_ns
-    return index.first_time_ns is None, index.first_time_ns or 0
+    return not scan.counts[PACKETS], scan.counts[FIRST_NS]

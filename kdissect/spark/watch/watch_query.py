@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex, index_captures
-from kdissect.capture.inputs import CaptureFile, open_inputs
+from kdissect.capture.index.growing_index import CaptureRange, GrowingIndex
+from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
 from kdissect.errors import OutputError
 from kdissect.report.build.regrid import StepGrids
@@ -120,6 +121,7 @@ class WatchQuery:
         self._last_activity = time.monotonic()
         self._grown = 0
         self._compacted = -1  # minute
+        self._files = GrowingIndex()
         self._incidents = RecentIncidents(store.partials, store.last.incidents)
         self._incidents.clean()
         self._served: tuple[KeyLog, KeyLog] = (NO_KEYS, NO_KEYS)  # as read, and as tasks get it
@@ -211,7 +213,7 @@ class WatchQuery:
         last = self._store.last
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
             captures, read, notices = _captures(files, spool)
-            index = index_captures(captures, SPLIT_BYTES)
+            index = self._files.index(captures, SPLIT_BYTES)
             now_ns = max((one.first_time_ns or 0 for one in index.files), default=0) or last.now_ns
             attempt = self._store.attempt()
             try:
@@ -242,7 +244,7 @@ class WatchQuery:
                     batch=plan.batch,
                     now_ns=now_ns,
                     taken=max((file.number + 1 for file in offered), default=last.taken),
-                    files=last.files + len(captures),
+                    files=last.files + sum(file.start == 0 for file in read),
                     lost=last.lost + len(offered) - len(captures),
                     aged=last.aged + figures.aged,
                     finished=is_last,
@@ -334,16 +336,20 @@ class WatchQuery:
         return [f"{line} grew after it was read: what was added is missing (--settle)" for line in new]
 
 
-def _captures(files: Sequence[TakenFile], spool: str) -> tuple[list[CaptureFile], list[TakenFile], list[str]]:
+def _captures(
+    files: Sequence[TakenFile], spool: str
+) -> tuple[list[CaptureRange], list[TakenFile], list[str]]:
     """Return the captures among files, where they are from, and a notice for each file that is none."""
-    captures: list[CaptureFile] = []
+    captures: list[CaptureRange] = []
     read: list[TakenFile] = []
     notices: list[str] = []
     for number, file in enumerate(files):
         folder = Path(spool, str(number))
         folder.mkdir()
         try:
-            captures += open_inputs([file.path], str(folder)).files
+            (capture,) = open_inputs([file.path], str(folder)).files
+            stop = None if capture.spooled else file.size
+            captures.append(CaptureRange(capture, file.start, stop, file.is_closed))
             read.append(file)
         except InputError as error:
             notices.append(f"skipped {error}")

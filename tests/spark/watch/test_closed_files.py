@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.spark.watch.closed_files import SeenFile, closed_files, list_files
+from kdissect.spark.watch.closed_files import SeenFile, closed_files, files_to_read, list_files
 
 S = 10**9
 NOW = 1_000 * S
@@ -45,3 +45,27 @@ def test_empty_and_hidden_files_are_not_listed(tmp_path: Path, count: int) -> No
     for number in range(count):
         (tmp_path / f"{number}.pcap").write_bytes(b"x")
     assert [file.path for file in list_files(str(tmp_path))] == [str(tmp_path / "0.pcap")][:count]
+
+
+def test_a_file_that_was_closed_between_two_listings_has_its_final_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "1.pcap", tmp_path / "2.pcap"
+    for path, age_s in ((first, 2), (second, 1)):
+        path.write_bytes(b"x")
+        os.utime(path, ns=(0, NOW - age_s * S))
+    listed = []
+
+    def list_and_write(directory: str) -> list[SeenFile]:
+        listed.append(list_files(directory))
+        first.write_bytes(b"xyz")  # the last bytes of a file that its writer had closed already
+        os.utime(first, ns=(0, NOW - 2 * S))
+        return listed[-1]
+
+    monkeypatch.setattr("kdissect.spark.watch.closed_files.list_files", list_and_write)
+    found = files_to_read(str(tmp_path), NOW, 30 * S)
+    assert [(Path(file.path).name, file.size, file.is_closed) for file in found] == [
+        ("1.pcap", 3, True),
+        ("2.pcap", 1, False),
+    ]
+    assert listed[0][0].size + listed[0][1].size == 2

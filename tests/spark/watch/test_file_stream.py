@@ -1,5 +1,6 @@
 """The stream offers closed files in order of their packets, and the same ones whenever it is asked again."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -47,10 +48,32 @@ def test_batches_have_a_limit_and_are_the_same_again(tmp_path: Path) -> None:
     assert again.partitions({"file": 5}, {"file": 5}) == []
 
 
-def test_a_file_that_is_written_to_is_not_offered(tmp_path: Path) -> None:
-    write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 2))
+def test_a_file_that_is_written_to_is_offered_as_it_grows(tmp_path: Path) -> None:
+    (path,) = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 1))
+    data = path.read_bytes()
+    path.write_bytes(data[:1001])
     reader = stream(tmp_path, settle="60")
     assert reader.latestOffset({"file": 0}, None) == {"file": 1}
+    assert reader.latestOffset({"file": 1}, None) == {"file": 1}
+    path.write_bytes(data)
+    assert reader.latestOffset({"file": 1}, None) == {"file": 2}
+    write_ring(tmp_path / "ring", [data], 1)
+    assert reader.latestOffset({"file": 2}, None) == {"file": 4}
+    files = reader._open().files(0, 4)
+    assert [(file.start, file.size, file.is_closed) for file in files if file.path == str(path)] == [
+        (0, 1001, False),
+        (1001, len(data), False),
+        (len(data), len(data), True),
+    ]
+
+
+def test_a_compressed_file_waits_until_it_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "ring").mkdir()
+    (tmp_path / "ring" / "1.pcap.gz").write_bytes(gzip.compress(b"any" * 100))
+    reader = stream(tmp_path, settle="60")
+    assert reader.latestOffset({"file": 0}, None) == {"file": 0}
+    reader._open().close()
+    assert stream(tmp_path).latestOffset({"file": 0}, None) == {"file": 1}
 
 
 def test_an_option_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +37,23 @@ KILLS = int(os.environ.get("KDISSECT_KILLS", "4"))
 SEED = int(os.environ.get("KDISSECT_KILLS_SEED", "0"))
 
 
-def watched(engine: Engine, tmp_path: Path, **settings: object) -> list[BatchReport]:
-    """Watch a ring until it is idle; return the reports of all batches."""
+def watched(
+    engine: Engine, tmp_path: Path, after: Callable[[], None] = lambda: None, **settings: object
+) -> list[BatchReport]:
+    """Watch a ring until it is idle; return the reports of all batches. `after` is called after each."""
     reports: list[BatchReport] = []
+
+    def on_batch(report: BatchReport) -> None:
+        reports.append(report)
+        after()
+
     given = WatchSettings(
         WatchedDirectory(str(tmp_path / "ring")),
-        every_s=0.1,
-        settle_s=0,
-        until_idle_s=1,
-        **settings,  # type: ignore[arg-type]
+        **{"every_s": 0.1, "settle_s": 0, "until_idle_s": 1, **settings},  # type: ignore[arg-type]
     )
     store = BatchStore(tmp_path / "checkpoint", tmp_path / "out", given.about())
     try:
-        WatchQuery(engine, given, store, reports.append).run()
+        WatchQuery(engine, given, store, on_batch).run()
     finally:
         store.close()
     return reports
@@ -62,6 +68,32 @@ def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path, 
     assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
     assert reports[-1].commit.finished
     assert not any(report.notices for report in reports)
+
+
+def test_files_that_grow_give_the_same_rows(engine: Engine, tmp_path: Path) -> None:
+    """After each batch a writer adds bytes, which end anywhere; two files follow each other."""
+    chance = random.Random(SEED)
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    parts = [
+        (ring / f"ring-{number}.pcap", data[start:stop])
+        for number, data in enumerate(ring_files(CAPTURES / "old-broker.pcap", 2))
+        for start, stop in pairwise([0, *sorted(chance.sample(range(64, len(data)), 3)), len(data)])
+    ]
+    waiting = iter(parts)
+
+    def write() -> None:
+        for path, data in islice(waiting, 1):
+            with path.open("ab") as file:
+                file.write(data)
+
+    write()
+    reports = watched(engine, tmp_path, after=write)
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(ring))
+    assert reports[-1].commit.files == 2
+    assert len(reports) >= len(parts)
+    # With a settle time of 0 half a packet is reported, and read when the rest has come.
+    assert all("ends within a record" in notice for report in reports for notice in report.notices)
 
 
 def test_holes_and_other_files_are_reported(
