@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.capture.segment_index import FLAGS
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.arena import renew_arena
 from kdissect.streams.carry.split_numbers import SplitNumbers
@@ -122,9 +123,8 @@ class StreamEngine:
         self, segments: Int64s, connection_of: Int64s, offset_of: Int64s, take_records: TakeRecords
     ) -> Iterator[ExchangeBatch]:
         """Process segments in order; the arguments are those of `segment_loop.advance`."""
-        # One layout of the descriptors, that of `FlowProcessor.feed`: for each, compiling takes a minute.
-        segments = np.asfortranarray(segments)
-        code, following = advance(self.state, segments, connection_of, offset_of, 0)
+        laid_out = _in_one_layout(segments)
+        code, following = advance(self.state, laid_out, connection_of, offset_of, 0)
         while code != DONE:
             connection = int(connection_of[following])
             if code == PORTS_REUSED:
@@ -134,7 +134,9 @@ class StreamEngine:
                 yield from self._relieve(take_records)
             else:
                 yield from self._go_on(code, connection, take_records)
-            code, following = advance(self.state, segments, connection_of, offset_of, following)
+            code, following = advance(self.state, laid_out, connection_of, offset_of, following)
+        if laid_out is not segments:
+            segments[FLAGS] = laid_out[FLAGS, : segments.shape[1]]
 
     def count_conflicts(self, path: str, segments: Int64s, directions: Int64s, offset_of: Int64s) -> None:
         """Count the segments of a split of the file `path` that brought other bytes than those before."""
@@ -210,3 +212,15 @@ class StreamEngine:
                 yield from self.flush()
             else:
                 self.state = with_more_exchanges(self.state, len(self.state.exchanges))
+
+
+def _in_one_layout(segments: Int64s) -> Int64s:
+    """Return descriptors in the layout of `FlowProcessor.feed`; for another one, compiling takes a minute.
+
+    An array of fewer than two columns has several layouts at once, so unused columns are added to it.
+    """
+    if segments.shape[1] > 1:
+        return np.asfortranarray(segments)
+    wide = np.zeros((len(segments), 2), np.int64, order="F")
+    wide[:, : segments.shape[1]] = segments
+    return wide

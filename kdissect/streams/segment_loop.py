@@ -115,7 +115,7 @@ def _read_after_segment(state: State, connection: int, direction: int, time_ns: 
 def advance(
     state: State, segments: Int64s, connection_of: Int64s, offset_of: Int64s, first: int
 ) -> tuple[int, int]:
-    """Process segments[:, first:] in order.
+    """Process segments in order, from number `first` on: as many as `connection_of` has.
 
     Return (DONE or why the loop stopped, number of the next segment).
 
@@ -125,7 +125,7 @@ def advance(
     `counters.reading` says which direction is still to be read.
     """
     counters, segment = state.counters, state.segment
-    count = segments.shape[1]
+    count = len(connection_of)
     for index in range(first, count):
         prefetch(state.arena, offset_of[min(index + FETCHED_AHEAD, count - 1)])
         connection = int(connection_of[index])

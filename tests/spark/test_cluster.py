@@ -203,7 +203,15 @@ def test_a_worker_that_dies_half_way_changes_nothing(
     )
 
 
-def test_the_first_interrupt_reports_what_was_read(cluster: Standalone, tmp_path: Path) -> None:
+@pytest.fixture
+def free_cluster(tmp_path: Path) -> Iterator[Standalone]:
+    """A cluster of its own: `far` holds all cores of the other one."""
+    with Standalone(tmp_path, workers=1) as started:
+        yield started
+
+
+def test_the_first_interrupt_reports_what_was_read(free_cluster: Standalone, tmp_path: Path) -> None:
+    cluster = free_cluster
     (tmp_path / "spark-defaults.conf").write_text(
         "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
     )

@@ -48,9 +48,10 @@ def test_the_loop_gets_descriptors_of_one_layout(tmp_path: Path, monkeypatch: py
     wire.send(SERVER, response(1))
     found, processor = follow(wire.close())
     assert brief(found) == [("answered", 1)]
-    columns = np.zeros((SEGMENT_COLUMNS, 2), np.int64)
-    columns[TIME] = 10**9
-    list(processor.feed_plain(columns, np.zeros(2, np.int64), b""))
+    for count in (2, 1, 0):
+        columns = np.zeros((SEGMENT_COLUMNS, count), np.int64)
+        columns[TIME] = 10**9
+        list(processor.feed_plain(columns, np.zeros(count, np.int64), b""))
     assert layouts == {(True, False)}
 
 
