@@ -100,7 +100,7 @@ def word_consequences(
     signals = [
         signal
         for signal in signals
-        if not is_said_by(signal, [one for one in known if says_better(one, signal)])
+        if not is_said_by(signal, [one for one in known if one.kind in RESTATES.get(signal.kind, ())])
     ]
     by_kind: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
@@ -114,11 +114,6 @@ def word_consequences(
         ),
     )
     return tuple(sentence_of(kinds[name], rows) for name, rows in ranked)
-
-
-def says_better(one: Signal, signal: Signal) -> bool:
-    """Return whether a signal is of a kind that says better what signals of another kind say."""
-    return one.kind in RESTATES.get(signal.kind, ())
 
 
 def is_said_by(signal: Signal, better: Sequence[Signal]) -> bool:

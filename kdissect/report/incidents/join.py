@@ -5,6 +5,7 @@ whose anchor an earlier one explains is dropped: its signals are consequences. W
 impact, notes last.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -12,9 +13,9 @@ from typing import NamedTuple
 from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import (
+    RESTATES,
     is_said_by,
     measure_impact,
-    says_better,
     weigh,
     word_consequences,
 )
@@ -72,11 +73,12 @@ def find_incidents(
 
 def _follow_restated(signals: Sequence[Signal], of_signal: dict[int, int]) -> None:
     """Add signals that say again what explained signals say to the incident that explains those."""
+    explained: dict[str, list[int]] = defaultdict(list)
+    for at in of_signal:
+        explained[signals[at].kind].append(at)
     for at, signal in enumerate(signals):
-        if at in of_signal:
-            continue
-        better = [row for row in of_signal if says_better(signals[row], signal)]
-        if better and is_said_by(signal, [signals[row] for row in better]):
+        better = [row for kind in RESTATES.get(signal.kind, ()) for row in explained[kind]]
+        if at not in of_signal and is_said_by(signal, [signals[row] for row in better]):
             of_signal[at] = of_signal[better[0]]
 
 

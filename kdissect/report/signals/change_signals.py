@@ -335,12 +335,16 @@ def _load(name: str, timed: Timed, own: Mask, rise: Rise) -> Iterator[Signal]:
     before, after = _rates(timed, own, rise)
     if after < LOAD_RATIO * before:
         return
-    names = np.array(timed.client, object)
-    clients = np.unique(names[own].astype(str)).tolist()
-    changes = {client: _rates(timed, own & (names == client), rise) for client in clients}
-    more = {client: max(later - first, 0) for client, (first, later) in changes.items()}
-    least = LOADER_SHARE * sum(more.values())
-    loaders = [client for client in sorted(clients, key=lambda one: -more[one]) if more[client] >= least]
+    names, client = np.unique(np.array(timed.client, object)[own].astype(str), return_inverse=True)
+    steps, exchanges = timed.step[own], timed.exchanges[own]
+
+    def rate(span: tuple[int, int]) -> Floats:
+        during = np.where((steps >= span[0]) & (steps < span[1]), exchanges, 0)
+        return np.bincount(client, during, len(names)) / max(span[1] - span[0], 1)
+
+    more = np.maximum(rate(rise.after) - rate(rise.before), 0)
+    order = np.argsort(-more, kind="stable")
+    loaders = names[order[more[order] >= LOADER_SHARE * more.sum()]].tolist()
     yield make_signal(
         "load_grew",
         (SubjectKind.SERVER, name),

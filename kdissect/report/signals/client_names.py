@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.timeline.signal_tables import LOAD, PACE
+from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
 from kdissect.report.wording import client_text
 
 BROKERS_OWN = re.compile(r"broker-\d+-fetcher-\d+|AddPartitionsManager-client-\d+|TxnMarkerSender.*")
@@ -104,6 +105,20 @@ class ClientFacts:
             if row["api_key"] == ApiKey.PRODUCE and topic is not None:
                 found[client_text(row["client_id"], row["client_host"])].add(topic)
         return found
+
+    @cached_property
+    def _first_records(self) -> dict[str, int]:
+        """Return when records of each topic were first written or fetched."""
+        first: dict[str, int] = {}
+        for row in self._context.partial.table(COMMITTED).to_pylist():
+            topic = self._context.topics.name(row["topic"], row["topic_id"])
+            if topic is not None and row["kind"] != "committed" and row["offset"] is not None:
+                first[topic] = min(-row["order_ns"], first.get(topic, -row["order_ns"]))
+        return first
+
+    def had_records(self, topics: Iterable[str], time_ns: int) -> bool:
+        """Return whether records of all these topics were written, or fetched, before a time."""
+        return all(self._first_records.get(topic, time_ns) < time_ns for topic in topics)
 
     @cached_property
     def _writes(self) -> dict[str, list[int]]:

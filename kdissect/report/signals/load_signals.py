@@ -177,11 +177,14 @@ def _restarts(context: SignalContext) -> Iterator[Signal]:
     Members of groups have a signal of their own (`member_restarts`).
     """
     facts, about = context.connections, ClientFacts(context)
-    for number, client in enumerate(context.client_names):
-        rows = np.flatnonzero(facts.talks & (facts.client == number))
-        if len(rows) < RESTARTS or client in about.groups or not about.produced(client):
+    whole = facts.ends & ~facts.by_server & context.facts.columns.equals("opened", "handshake")
+    rows = np.flatnonzero(facts.talks)
+    rows = rows[np.lexsort((facts.first_ns[rows], facts.client[rows]))]
+    for own in np.split(rows, np.flatnonzero(np.diff(facts.client[rows])) + 1):
+        client = context.client_names[int(facts.client[own[0]])] if len(own) >= RESTARTS else ""
+        if not client or client in about.groups or not about.produced(client):
             continue
-        lives = _lives(context, rows)
+        lives = _lives(context, own, whole)
         if len(lives) < RESTARTS:
             continue
         begin, last = lives[0][0], lives[-1][1]
@@ -198,17 +201,16 @@ def _restarts(context: SignalContext) -> Iterator[Signal]:
         )
 
 
-def _lives(context: SignalContext, rows: Ints) -> list[tuple[int, int]]:
+def _lives(context: SignalContext, rows: Ints, whole: Mask) -> list[tuple[int, int]]:
     """Return the longest run of lives of a process: spans in which connections of a client overlap.
 
-    A life that was begun before the capture, is not over, or that a server ended, breaks a run.
+    `rows` are in the order of their beginnings. A life that was begun before the capture, is not over, or
+    that a server ended, is not `whole` and breaks a run.
     """
     facts = context.connections
-    whole = facts.ends & ~facts.by_server & context.facts.columns.equals("opened", "handshake")
     runs: list[list[tuple[int, int]]] = [[]]
-    order = rows[np.argsort(facts.first_ns[rows], kind="stable")]
-    starts = np.maximum.accumulate(facts.closed_ns[order])[:-1] < facts.first_ns[order][1:]
-    for life in np.split(order, np.flatnonzero(starts) + 1):
+    starts = np.maximum.accumulate(facts.closed_ns[rows])[:-1] < facts.first_ns[rows][1:]
+    for life in np.split(rows, np.flatnonzero(starts) + 1):
         begin, end = int(facts.first_ns[life].min()), int(facts.closed_ns[life].max())
         is_life = bool(whole[life].all()) and LIFE_NS[0] <= end - begin <= LIFE_NS[1]
         if not is_life or (runs[-1] and begin - runs[-1][-1][1] > AWAY_NS):

@@ -126,12 +126,12 @@ def _without_login(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for each client that servers close again and again, and never answer."""
     columns, facts = context.facts.columns, context.connections
     closed = closed_before_login(context)
-    served = facts.talks & (columns.ints("responses") > 1)
-    for client in np.unique(facts.client[closed]).tolist():
-        rows = np.flatnonzero(closed & (facts.client == client))
-        answered = served & (facts.client == client) & np.isin(facts.server, facts.server[rows])
-        if len(rows) >= NO_LOGIN_REPEATED and not answered.any():
-            yield _no_login(context, client, rows)
+    pairs = facts.client * len(context.server_names) + facts.server
+    served = np.isin(pairs, pairs[facts.talks & (columns.ints("responses") > 1)])
+    answered = np.unique(facts.client[closed & served])
+    clients, counts = np.unique(facts.client[closed], return_counts=True)
+    for client in clients[(counts >= NO_LOGIN_REPEATED) & ~np.isin(clients, answered)].tolist():
+        yield _no_login(context, client, np.flatnonzero(closed & (facts.client == client)))
 
 
 def _no_login(context: SignalContext, client: int, rows: Ints) -> Signal:

@@ -30,7 +30,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import identities
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.timeline.signal_tables import COMMITTED, READS
+from kdissect.report.timeline.signal_tables import READS
 from kdissect.report.wording import client_text, counted, listed
 from kdissect.text import format_clock, format_count, format_duration
 
@@ -136,16 +136,6 @@ def _topics_there(context: SignalContext) -> list[str]:
     ]
 
 
-def _were_there(context: SignalContext, topics: Sequence[str], time_ns: int) -> bool:
-    """Return whether records of all these topics were written, or fetched, before a time."""
-    seen = {
-        context.topics.name(row["topic"], row["topic_id"])
-        for row in context.partial.table(COMMITTED).to_pylist()
-        if row["kind"] != "committed" and row["offset"] is not None and -row["order_ns"] < time_ns
-    }
-    return seen.issuperset(topics)
-
-
 def _spells(rows: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
     by_client: dict[str, list[Observation]] = {}
     for row in rows:
@@ -208,7 +198,7 @@ def _refused(
             "lasted_ns": last - begin,
             "partitions": len(partitions),
             "was_there": int(
-                refusal.kind == "topic_missing" and _were_there(context, topics, spell[0].first_ns)
+                refusal.kind == "topic_missing" and facts.had_records(topics, spell[0].first_ns)
             ),
         },
         servers=servers,
