@@ -211,15 +211,14 @@ def free_cluster(tmp_path: Path) -> Iterator[Standalone]:
 
 
 def test_the_first_interrupt_reports_what_was_read(free_cluster: Standalone, tmp_path: Path) -> None:
-    cluster = free_cluster
     (tmp_path / "spark-defaults.conf").write_text(
-        "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
+        "".join(f"{name} {value}\n" for name, value in free_cluster.confs.items())
     )
     run = subprocess.Popen(
-        [*COMMAND, "analyze", CAPTURE, "--full", "--master", cluster.master, "--split-bytes", "50000"],
+        [*COMMAND, "analyze", CAPTURE, "--full", "--master", free_cluster.master, "--split-bytes", "50000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=str(cluster.python)),
+        env=environment(SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=str(free_cluster.python)),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert run.stderr

@@ -24,20 +24,7 @@ from kdissect.report.timeline.timeline_tables import (
 )
 
 NO_CELL = -1
-MEASURES = (
-    "cell",
-    "exchanges",
-    "latency_ns",
-    "upload_ns",
-    "transfer_ns",
-    "request_bytes",
-    "response_bytes",
-    "error_responses",
-    "unanswered",
-    "throttled",
-    "throttle_ms",
-    "latency_max_ns",
-)
+MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
 """What `activity_measures` returns."""
 
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")

@@ -8,11 +8,12 @@ import time
 
 from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
+from tests.lab.incidents.work import Work
 
-SESSION_MS = 6000
+SESSION_MS = POLL_MS = 6000
 
 
-def _fed_topic(s: Scene, per_second: float = 15, partitions: int = 6) -> str:
+def fed_topic(s: Scene, per_second: float = 15, partitions: int = 6) -> str:
     """Create a topic and a producer that fills it."""
     topic = s.topic(partitions)
     s.start("produce", topics=[topic], per_second=per_second, linger_ms=10)
@@ -22,7 +23,7 @@ def _fed_topic(s: Scene, per_second: float = 15, partitions: int = 6) -> str:
 @scenario("slow-consumer", twin_of="session-timeout")
 def slow_consumer(s: Scene) -> None:
     """One member rests longer between two polls than max.poll.interval.ms allows, again and again."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     s.start("consume", s.pick("librdkafka", "java"), topics=[topic], group=group)
     slow, _ = s.start(
@@ -30,21 +31,28 @@ def slow_consumer(s: Scene) -> None:
         "librdkafka",
         topics=[topic],
         group=group,
-        poll_ms=6000,
+        poll_ms=POLL_MS,
         session_ms=6000,
         rest_ms=s.between(8500, 9500),
     )
     s.opening(2)
     s.wait(28, 32)
-    # %4|1795362768.202|MAXPOLL|… Application maximum poll interval (6000ms) exceeded by 88ms
-    moments = [float(line.split("|")[1]) for line in s.log_of(slow) if "MAXPOLL" in line]
-    s.blame_client("slow_consumer", slow, int((moments[0] - 6) * 1e9), also=[group], seen_later_s=7)
+    s.blame_client("slow_consumer", slow, last_poll_ns(s, slow), also=[group], seen_later_s=7)
+
+
+def last_poll_ns(s: Scene, slow: Work) -> int:
+    """Return when a member of librdkafka polled last before it was too late, by the first line that says so.
+
+    %4|1795362768.202|MAXPOLL|… Application maximum poll interval (6000ms) exceeded by 88ms
+    """
+    moments = (float(line.split("|")[1]) for line in s.log_of(slow) if "MAXPOLL" in line)
+    return int((next(moments) - POLL_MS / 1000) * 1e9)
 
 
 @scenario("session-timeout", twin_of="slow-consumer")
 def session_timeout(s: Scene) -> None:
     """A member's process is killed: nobody leaves the group, the coordinator notices later."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     fields = {"topics": [topic], "group": group, "session_ms": SESSION_MS}
     library = s.pick("librdkafka", "franz-go", "sarama", "kafkajs", "java")
@@ -60,7 +68,7 @@ def session_timeout(s: Scene) -> None:
 @scenario("member-frozen", twin_of="slow-consumer")
 def member_frozen(s: Scene) -> None:
     """A member's process hangs: no heartbeat for longer than its session, then it comes back."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     fields = {"topics": [topic], "group": group, "session_ms": SESSION_MS}
     library = s.pick("librdkafka", "aiokafka", "kafka-python", "franz-go")
@@ -80,7 +88,7 @@ def member_frozen(s: Scene) -> None:
 @scenario("rebalance-loop", twin_of="joins-and-leaves")
 def rebalance_loop(s: Scene) -> None:
     """A member dies some seconds after each start, and is started again each time."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     library, name, host = s.pick("librdkafka", "franz-go", "aiokafka", "sarama"), s.client_id(), s.host()
     for _ in range(2):
@@ -105,7 +113,7 @@ def rebalance_loop(s: Scene) -> None:
 @scenario("duplicate-instance-id", twin_of="rebalance-loop")
 def duplicate_instance_id(s: Scene) -> None:
     """Two members were given one group.instance.id and fence each other."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     name = s.fresh(("pod", "node", "member", "instance"), ("0", "1", "7", "main"))
     library = s.pick("java", "librdkafka", "aiokafka") if s.seed % 2 else s.pick("librdkafka", "kafka-python")
@@ -176,7 +184,7 @@ def open_transaction(s: Scene) -> None:
 @scenario("inconsistent-group-protocol")
 def inconsistent_group_protocol(s: Scene) -> None:
     """A member that knows other assignment strategies than its group is refused, again and again."""
-    topic, group = _fed_topic(s), s.group()
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     s.start("consume", s.pick("java", "librdkafka"), topics=[topic], group=group, strategy="range")
     s.opening()
@@ -213,7 +221,7 @@ def coordinator_moved(s: Scene) -> None:
     broker.start()
     s.brokers.wait_until_listening(broker)
     s.brokers.ready()
-    topic = _fed_topic(s)
+    topic = fed_topic(s)
     s.background(producers=1, consumers=1)
     groups = [s.group() for _ in range(4)]
     for group in groups:

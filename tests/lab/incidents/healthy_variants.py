@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.lab.incidents.brokers import USERS
+from tests.lab.incidents.groups import fed_topic
 from tests.lab.incidents.scene import Scene, scenario
 from tests.lab.incidents.variants import CONSUMER_PROTOCOL, NEW_GROUPS
 
@@ -77,8 +78,7 @@ def catch_up(s: Scene) -> None:
 @scenario("static-restart", healthy=True, twin_of="session-timeout")
 def static_restart(s: Scene) -> None:
     """A static member is stopped and comes back within its session: nobody rebalances."""
-    topic, group = s.topic(), s.group()
-    s.start("produce", topics=[topic], per_second=15, linger_ms=10)
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     library = s.pick("librdkafka", "java")
     fields = {"topics": [topic], "group": group, "session_ms": 20_000}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from confluent_kafka.admin import ResourcePatternType, ResourceType
 
 from tests.lab.incidents.brokers import USERS
 from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
+from tests.lab.incidents.work import Work
 from tests.lab.releases import CURRENT, EARLIER
 
 
@@ -326,6 +328,13 @@ def unsupported_version(s: Scene) -> None:
     s.wait(14, 16)
 
 
+def lone_producer(s: Scene, library: str, **fields: Any) -> tuple[Work, str]:
+    """Start a producer that shares its host with nobody; return it and the address of the host."""
+    host = "c5" if s.on_hosts else "local"
+    work, _ = s.start("produce", library, host, per_second=5, **fields)
+    return work, s.place.address(host)
+
+
 @scenario("tls-failure")
 def tls_failure(s: Scene) -> None:
     """A client does not trust the certificate of the brokers."""
@@ -342,10 +351,9 @@ def tls_failure(s: Scene) -> None:
     )
     s.opening()
     s.wait(9, 12)
-    host = "c5" if s.on_hosts else "local"
     library = s.pick("librdkafka", "franz-go", "java", "kafkajs", "aiokafka", "sarama")
-    failing, _ = s.start("produce", library, host, topics=topics, bootstrap=tls, tls=True, per_second=5)
-    s.blame_started("tls_failure", failing, also=[s.place.address(host)], opened_to=s.place.ports("TLS"))
+    failing, address = lone_producer(s, library, topics=topics, bootstrap=tls, tls=True)
+    s.blame_started("tls_failure", failing, also=[address], opened_to=s.place.ports("TLS"))
     s.wait(15, 17)
 
 
@@ -355,14 +363,7 @@ def plaintext_to_tls(s: Scene) -> None:
     topics = s.background(producers=1, consumers=1)
     s.opening()
     s.wait(9, 12)
-    host = "c5" if s.on_hosts else "local"
-    plain, _ = s.start(
-        "produce",
-        s.pick("librdkafka", "franz-go", "java", "sarama"),
-        host,
-        topics=topics,
-        bootstrap=s.brokers.bootstrap("TLS"),
-        per_second=5,
-    )
-    s.blame_started("tls_failure", plain, also=[s.place.address(host)], opened_to=s.place.ports("TLS"))
+    library = s.pick("librdkafka", "franz-go", "java", "sarama")
+    plain, address = lone_producer(s, library, topics=topics, bootstrap=s.brokers.bootstrap("TLS"))
+    s.blame_started("tls_failure", plain, also=[address], opened_to=s.place.ports("TLS"))
     s.wait(14, 16)

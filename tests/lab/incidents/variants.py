@@ -15,6 +15,8 @@ from confluent_kafka.admin import ResourcePatternType, ResourceType
 
 from tests.lab.incidents.brokers import USERS, Broker
 from tests.lab.incidents.first_packet import Mark
+from tests.lab.incidents.groups import POLL_MS, fed_topic, last_poll_ns
+from tests.lab.incidents.requests import lone_producer
 from tests.lab.incidents.scene import Scene, scenario
 from tests.lab.process import Child
 
@@ -223,8 +225,7 @@ def topic_deleted(s: Scene) -> None:
 @scenario("new-group-member-killed", settings=NEW_GROUPS, twin_of="session-timeout")
 def new_group_member_killed(s: Scene) -> None:
     """A member of a KIP-848 group is killed; the coordinator gives it up after six seconds."""
-    topic, group = s.topic(), s.group()
-    s.start("produce", topics=[topic], per_second=15, linger_ms=10)
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     library = s.pick("librdkafka", "java")
     fields = {"topics": [topic], "group": group, "extra": CONSUMER_PROTOCOL}
@@ -240,8 +241,7 @@ def new_group_member_killed(s: Scene) -> None:
 @scenario("new-group-slow-member", settings=NEW_GROUPS, twin_of="slow-consumer")
 def new_group_slow_member(s: Scene) -> None:
     """A member of a KIP-848 group rests longer than max.poll.interval.ms, again and again."""
-    topic, group = s.topic(), s.group()
-    s.start("produce", topics=[topic], per_second=15, linger_ms=10)
+    topic, group = fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
     s.start("consume", "librdkafka", topics=[topic], group=group, extra=CONSUMER_PROTOCOL)
     slow, _ = s.start(
@@ -249,15 +249,14 @@ def new_group_slow_member(s: Scene) -> None:
         "librdkafka",
         topics=[topic],
         group=group,
-        poll_ms=6000,
+        poll_ms=POLL_MS,
         rest_ms=s.between(8500, 9500),
         extra=CONSUMER_PROTOCOL,
     )
     s.opening(2)
     s.wait(28, 32)
-    moments = [float(line.split("|")[1]) for line in s.log_of(slow) if "MAXPOLL" in line]
     # The member leaves when it polls again; the coordinator tells nobody that it removed it before.
-    s.blame_client("slow_consumer", slow, int((moments[0] - 6) * 1e9), also=[group], seen_later_s=10)
+    s.blame_client("slow_consumer", slow, last_poll_ns(s, slow), also=[group], seen_later_s=10)
 
 
 @scenario("consumer-stalled", twin_of="growing-lag")
@@ -365,16 +364,9 @@ def plaintext_to_sasl(s: Scene) -> None:
     topics = s.background(producers=1, consumers=1)
     s.opening()
     s.wait(9, 12)
-    host = "c5" if s.on_hosts else "local"
-    plain, _ = s.start(
-        "produce",
-        s.pick("librdkafka", "franz-go", "java", "sarama"),
-        host,
-        topics=topics,
-        bootstrap=s.brokers.bootstrap("SASL"),
-        per_second=5,
-    )
-    s.blame_started("login_missing", plain, also=[s.place.address(host)], accepted=["wrong_password"])
+    library = s.pick("librdkafka", "franz-go", "java", "sarama")
+    plain, address = lone_producer(s, library, topics=topics, bootstrap=s.brokers.bootstrap("SASL"))
+    s.blame_started("login_missing", plain, also=[address], accepted=["wrong_password"])
     s.wait(14, 16)
 
 
@@ -384,17 +376,9 @@ def tls_to_plaintext(s: Scene) -> None:
     topics = s.background(producers=1, consumers=1)
     s.opening()
     s.wait(9, 12)
-    host = "c5" if s.on_hosts else "local"
-    lost, _ = s.start(
-        "produce",
-        s.pick("librdkafka", "franz-go", "java", "kafkajs"),
-        host,
-        topics=topics,
-        tls=True,
-        authority=str(s.brokers.certificate),
-        per_second=5,
-    )
-    address = s.place.address(host)
+    library = s.pick("librdkafka", "franz-go", "java", "kafkajs")
+    trust = {"tls": True, "authority": str(s.brokers.certificate)}
+    lost, address = lone_producer(s, library, topics=topics, **trust)
     s.blame_client("tls_failure", lost, also=[address])
     s.shown_by = Mark(opened_from=address) if s.on_hosts else None
     s.wait(14, 16)
