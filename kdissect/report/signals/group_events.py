@@ -1,9 +1,10 @@
-"""The events of groups by group and client, and what signals about members share.
+"""The events of groups by group, client and connection, and what signals about members share.
 
 In come the rows of GROUP_STEPS: joins, leaves, new epochs and refused heartbeats, dated to the packet. Out go
 groups, each with its events in the order of time.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -21,11 +22,12 @@ DEFAULT_SESSION_MS = 45_000
 
 
 class Group(NamedTuple):
-    """The events of one group in the order of time, and those of each client in it."""
+    """The events of one group in the order of time, and those of each client and connection in it."""
 
     name: str
     events: list[Row]
     clients: dict[str, list[Row]]
+    connections: dict[int, list[Row]]
 
     def generations(self) -> int:
         """Return how many generations the joins of the capture show."""
@@ -39,9 +41,12 @@ def read_groups(context: SignalContext) -> list[Group]:
     groups: dict[str, Group] = {}
     for row in rows:
         row["client"] = client_text(row["client_id"], row["client_host"])
-        group = groups.setdefault(row["group_id"], Group(row["group_id"], [], defaultdict(list)))
+        group = groups.setdefault(
+            row["group_id"], Group(row["group_id"], [], defaultdict(list), defaultdict(list))
+        )
         group.events.append(row)
         group.clients[row["client"]].append(row)
+        group.connections[row["connection"]].append(row)
     return [groups[name] for name in sorted(groups)]
 
 
@@ -53,6 +58,12 @@ def is_join(row: Row) -> bool:
 def asked_ns(row: Row) -> int:
     """Return when the request of an event was sent."""
     return int(row["asked_ns"] or row["time_ns"])
+
+
+def asked_between(events: Sequence[Row], begin_ns: int, end_ns: int) -> Sequence[Row]:
+    """Return the events, of some in the order of time, whose requests were sent from a moment to another."""
+    begin = bisect_left(events, begin_ns, key=asked_ns)
+    return events[begin : bisect_right(events, end_ns, key=asked_ns)]
 
 
 def session_ms(events: Iterable[Row]) -> int | None:

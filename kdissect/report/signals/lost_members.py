@@ -5,7 +5,9 @@ died the others learn when its session is over. If it was alone, or the capture 
 written on and read by nobody.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,7 @@ from kdissect.report.signals.group_events import (
     SECOND,
     Group,
     Row,
+    asked_between,
     asked_ns,
     event_evidence,
     member_signal,
@@ -109,7 +112,9 @@ def _put_out(
 def _removed(facts: ClientFacts, group: Group, client: str, refusals: Sequence[PutOut]) -> Iterator[Signal]:
     """Yield a client of several processes, one of which was removed: the others hide that it was silent."""
     lines = [line for line in facts.member_lines.get(group.name, []) if line.client == client]
-    together = any(one.first_ns < line.first_ns < one.last_ns for line in lines for one in lines)
+    begins = sorted(line.first_ns for line in lines)
+    following = ((line, bisect_right(begins, line.first_ns)) for line in lines)
+    together = any(at < len(begins) and begins[at] < line.last_ns for line, at in following)
     removed = [one for one in refusals if one.error in REMOVED]
     if not together or not removed:
         return
@@ -151,18 +156,21 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
     session_ns = (known_ms or DEFAULT_SESSION_MS) * NS_PER_MS
     soonest_ns = EXPIRES_SOONEST * session_ns if known_ms else UNKNOWN_SESSION_NS
     lines = facts.member_lines.get(group.name, [])
+    begun: dict[str, int] = {}
+    for line in lines:
+        begun[line.client] = max(line.first_ns, begun.get(line.client, line.first_ns))
     for line in lines:
         ended = context.last_seen(line.connection)
         if ended - line.last_ns > HEARTBEAT_NS or context.closed_by_server(line.row):
             continue
-        if _left(group, line, ended) or any(_succeeds(other, line, ended) for other in lines):
+        if begun[line.client] >= ended - SECOND or _left(group, line, ended):
             continue
+        latest_ns = line.last_ns + session_ns + LATE_NS
         noticed = [
             row
-            for row in group.events
+            for row in asked_between(group.events, line.last_ns + ceil(soonest_ns), latest_ns)
             if row["connection"] != line.connection
             and (row["event"] in ("join", "epoch") or row["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS)
-            and soonest_ns <= asked_ns(row) - line.last_ns <= session_ns + LATE_NS
         ]
         if noticed:
             yield _expired(context, group, line, ended, noticed[0], session_ns)
@@ -172,18 +180,13 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
 
 def _left(group: Group, line: MemberLine, ended: int) -> bool:
     """Return whether a member left in order, is static, or goes on by another connection."""
-    for row in group.events:
-        own = row["connection"] == line.connection
-        if own and row["instance_id"] is not None:
-            return True
-        near = row["client"] == line.client and abs(asked_ns(row) - ended) < HEARTBEAT_NS
-        if row["event"] == "leave" and (near or (own and asked_ns(row) >= line.last_ns)):
-            return True
-    return False
-
-
-def _succeeds(other: MemberLine, line: MemberLine, ended: int) -> bool:
-    return other.client == line.client and other.first_ns >= ended - SECOND
+    own = group.connections.get(line.connection, [])
+    if any(row["instance_id"] is not None for row in own):
+        return True
+    client = group.clients.get(line.client, [])
+    near = asked_between(client, ended - HEARTBEAT_NS + 1, ended + HEARTBEAT_NS - 1)
+    late = (row for row in own if asked_ns(row) >= line.last_ns)
+    return any(row["event"] == "leave" for row in (*near, *late))
 
 
 def _expired(

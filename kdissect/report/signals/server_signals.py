@@ -149,28 +149,62 @@ def _ends(context: SignalContext) -> Iterator[Signal]:
     facts = context.connections
     for number, name in enumerate(context.server_names):
         own = np.flatnonzero(facts.talks & (facts.server == number))
+        connections = _OpenConnections(context, number, own)
         ended = own[facts.ends[own]]
         ended = ended[np.argsort(facts.closed_ns[ended], kind="stable")]
         breaks = np.flatnonzero(np.diff(facts.closed_ns[ended]) > TOGETHER_NS) + 1
         for rows in np.split(ended, breaks):
             if len(rows) >= SILENT_CONNECTIONS:
-                yield from _end(context, number, name, own, rows)
+                yield from _end(context, name, connections, rows)
 
 
-def _end(context: SignalContext, number: int, name: str, own: Ints, rows: Ints) -> Iterator[Signal]:
+class _OpenConnections:
+    """The connections of a server as time goes on: which are open, and whose clients are seen later.
+
+    Moments are asked for in the order of time, so a capture of many connections is gone through once.
+    """
+
+    def __init__(self, context: SignalContext, server: int, own: Ints) -> None:
+        facts = self.facts = context.connections
+        self.by_begin = own[np.argsort(facts.first_ns[own], kind="stable")]
+        self.begins = facts.first_ns[self.by_begin]
+        self.open, self.begun = own[:0], 0
+        self.attempts = np.flatnonzero((facts.server == server) & ~facts.talks)
+
+    def at(self, time_ns: int) -> Ints:
+        """Return the rows of the connections that are open at a moment, which is not before the last one."""
+        begun = int(np.searchsorted(self.begins, time_ns, side="right"))
+        known = np.append(self.open, self.by_begin[self.begun : begun])
+        self.open, self.begun = known[self.facts.closed_ns[known] >= time_ns], begun
+        return self.open
+
+    def begun_after(self, time_ns: int) -> int:
+        """Return when the next connection after a moment begins, 0 if none does."""
+        following = int(np.searchsorted(self.begins, time_ns, side="right"))
+        return int(self.begins[following]) if following < len(self.begins) else 0
+
+    def went_on(self, rows: Ints, span: tuple[int, int]) -> Mask:
+        """Return which clients of connections are seen later, on other connections or by attempts."""
+        facts = self.facts
+        went_on = facts.client_last_ns[facts.client[rows]] > span[1] + WENT_ON_NS
+        tried = self.attempts[facts.last_ns[self.attempts] > span[1] + WENT_ON_NS]
+        tried = tried[facts.first_ns[tried] >= span[0]]
+        return went_on | np.isin(facts.host[rows], facts.host[tried])
+
+
+def _end(context: SignalContext, name: str, connections: _OpenConnections, rows: Ints) -> Iterator[Signal]:
     """Yield a signal if these connections, which ended within a moment, are most of those that were open."""
     facts = context.connections
     begin, end = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
-    alive = own[(facts.first_ns[own] <= begin) & (facts.closed_ns[own] >= begin)]
-    rows = rows[facts.by_server[rows] | _went_on(context, number, rows, (begin, end))]
-    stayed = own[(facts.first_ns[own] <= begin) & (facts.closed_ns[own] > end + SECOND)]
-    clients = [len(np.unique(facts.client[connections])) for connections in (rows, alive)]
-    if len(rows) < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)) or clients[0] < ENDED_SHARE * clients[1]:
+    alive = connections.at(begin)
+    rows = rows[facts.by_server[rows] | connections.went_on(rows, (begin, end))]
+    if len(rows) < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)):
         return
-    if len(stayed) > len(rows) / 2:
+    clients = [len(np.unique(facts.client[members])) for members in (rows, alive)]
+    stayed = np.count_nonzero(facts.closed_ns[alive] > end + SECOND)
+    if clients[0] < ENDED_SHARE * clients[1] or stayed > len(rows) / 2:
         return
     cut = int(context.facts.columns.ints("unanswered")[rows].sum())
-    again = facts.first_ns[own[facts.first_ns[own] > end]]
     cut_text = f"; {counted(cut, 'request')} got no response" if cut else ""
     yield make_signal(
         "connections_ended",
@@ -182,23 +216,13 @@ def _end(context: SignalContext, number: int, name: str, own: Ints, rows: Ints) 
             "connections": len(rows),
             "cut": cut,
             "open": len(alive),
-            "again_ns": int(again.min()) if len(again) else 0,
+            "again_ns": connections.begun_after(end),
             "by_server": int(facts.by_server[rows].sum()),
         },
         clients=context.clients_of(rows),
         requests=cut,
         evidence=_connections(context, name, rows, "ended together"),
     )
-
-
-def _went_on(context: SignalContext, number: int, rows: Ints, span: tuple[int, int]) -> Mask:
-    """Return which clients of connections are seen later, on other connections or by attempts to connect."""
-    facts = context.connections
-    later = facts.last_ns > span[1] + WENT_ON_NS
-    attempts = later & (facts.server == number) & ~facts.talks & (facts.first_ns >= span[0])
-    went_on = np.isin(facts.client[rows], np.unique(facts.client[later & facts.talks]))
-    tried: Mask = np.isin(facts.host[rows], np.unique(facts.host[attempts]))
-    return went_on | tried
 
 
 def _refusals(context: SignalContext) -> Iterator[Signal]:

@@ -31,6 +31,7 @@ class Connections(NamedTuple):
     `client` is the index of client id and host, `host` that of the client's host alone. `talks` tells
     connections with Kafka or TLS from attempts. `ends` is where a FIN or RST was captured, `closed_ns` its
     time (of the last packet without one), and `by_server` tells whether the server sent it first.
+    `client_last_ns` has a row for each client: its last packet on a connection that talks, 0 without one.
     """
 
     server: Ints
@@ -42,6 +43,7 @@ class Connections(NamedTuple):
     by_server: Mask
     talks: Mask
     ends: Mask
+    client_last_ns: Ints
 
 
 class SignalContext:
@@ -106,16 +108,21 @@ class SignalContext:
         for protocol in TALKING:
             talks |= columns.equals("protocol", protocol)
         named = self.servers.names(self._hosts, self._ports)
+        client = np.array([clients[name] for name in self._client_of_row], np.int64)
+        last_ns = columns.ints("last_time_ns")
+        client_last_ns = np.zeros(len(clients), np.int64)
+        np.maximum.at(client_last_ns, client[talks], last_ns[talks])
         return Connections(
             server=np.array([servers[name] for name in named], np.int64),
-            client=np.array([clients[name] for name in self._client_of_row], np.int64),
+            client=client,
             host=columns.arrow("client_host").dictionary_encode("encode").indices.to_numpy().astype(np.int64),
             first_ns=columns.ints("first_time_ns"),
-            last_ns=columns.ints("last_time_ns"),
+            last_ns=last_ns,
             closed_ns=columns.coalesce("closed_ns", "last_time_ns"),
             by_server=columns.equals("closed_by", "server"),
             talks=talks,
             ends=self.facts.closed,
+            client_last_ns=client_last_ns,
         )
 
     def end_of(self, connection: int | None) -> dict[str, Any]:
