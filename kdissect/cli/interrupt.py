@@ -50,10 +50,23 @@ class Interrupt:
         came_before = self.has_come
         return lambda: self.has_come and not came_before
 
+    @contextmanager
+    def ends_at_once(self) -> Iterator[None]:
+        """Make the first SIGINT raise KeyboardInterrupt within the `with` block, whose half is worth nothing."""
+        before, self.on_first = self.on_first, _end
+        try:
+            yield
+        finally:
+            self.on_first = before
+
     def close(self) -> None:
         """Close the descriptors."""
         os.close(self.descriptor)
         os.close(self._alarm)
+
+
+def _end() -> None:
+    raise KeyboardInterrupt
 
 
 class InterruptibleStream:

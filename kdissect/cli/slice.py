@@ -106,10 +106,8 @@ def slice(arguments: argparse.Namespace) -> int:
             raise OutputError.of(target, error) from None
         with part:
             keys = keys_for(arguments.keylog, found.files)
-            is_stopped = interrupt.since_now()
-            span = _incident_span(arguments, found, keys)
-            if is_stopped():
-                raise KeyboardInterrupt  # another report might have another incident N
+            with interrupt.ends_at_once():  # a report of a part might have another incident N
+                span = _incident_span(arguments, found, keys)
             summary = _write(arguments, found, keys, span, part, interrupt)
             part.move()
     if not arguments.quiet:

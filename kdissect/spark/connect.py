@@ -25,6 +25,8 @@ from kdissect.spark.startup.block_pandas import allow_pandas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kdissect.spark.reading_stop import ReadingStop
+
 SCHEME = "sc://"
 REACHED_SECONDS = 15.0
 MOST_RETRIES, RETRY_MS = 8, 8_000
@@ -82,6 +84,18 @@ class ConnectEngine(ScratchEngine):
         """Return whether there is a session."""
         return self._session is not None
 
+    def reading_stop(self, folder: Path) -> "ReadingStop | None":  # noqa: ARG002 - as that of `Engine`
+        """Return what ends the reading of a run, by numbers that this process serves; None if it cannot."""
+        from kdissect.spark.reading_stop import ReadingStop
+        from kdissect.spark.served_numbers import NumberServer, address_towards
+
+        here = address_towards(*_endpoint(self.settings.master))
+        if not here:
+            return None
+        server = NumberServer(lambda: (here, here))
+        self.afterwards.callback(server.end)
+        return ReadingStop.of(lambda _name: server.new_log())
+
     def context(self) -> "SparkSession":
         """Return what jobs run on, which is the session."""
         return self.session()
@@ -97,6 +111,14 @@ class ConnectEngine(ScratchEngine):
         if self._session is not None:
             self._session.stop()
             self._session = None
+
+
+def _endpoint(url: str) -> tuple[str, int]:
+    """Return host and port of a server."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    host, _, port = DefaultChannelBuilder(url).endpoint.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def engine_for(settings: SparkSettings) -> Engine | ConnectEngine:

@@ -12,7 +12,8 @@ A stop in pass one takes effect in pass two later: from its first task on, that 
 reading has taken until then. If a task of pass two has ended already, the others stop where they are, and
 tasks that have not begun leave out their connections. A later job of the same run reads the same splits.
 
-A run on a server of Spark Connect shares nothing. There Ctrl-C ends the command.
+Tasks that cannot reach the driver, such as those of a server of Spark Connect behind a gateway, go on to the
+end of the captures.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,8 @@
 """The numbers that processes of a cluster note, in the memory of the driver, which serves them at a port.
 
-Executors of a cluster share no directory with the driver, but they reach its host (`spark.driver.host`). A
-task connects once, shows the secret that it was sent with, and hears the driver's clock. Then it sends
-requests:
+Executors of a cluster share no directory with the driver, but they reach its host: `spark.driver.host`, or
+the address from which the driver speaks to a Spark Connect server (`address_towards`). A task connects once,
+shows the secret that it was sent with, and hears the driver's clock. Then it sends requests:
 
     secret (16 bytes)                        ─►  clock of the driver, ns (int64)
     operation, number of the log, a number   ─►  NUMBERS: how many, and so many int64; FIRST, APPEND: int64
@@ -41,6 +41,20 @@ class Address(NamedTuple):
     host: str
     port: int
     secret: bytes
+
+
+def address_towards(host: str, port: int) -> str:
+    """Return the address of this machine on its way to a host; empty if there is no way.
+
+    Connecting a UDP socket chooses a route, and sends nothing.
+    """
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as route:  # noqa: TID251 - nothing is sent
+            route.connect(place)
+            return str(route.getsockname()[0])
+    except OSError:
+        return ""
 
 
 class ServedNumbers:

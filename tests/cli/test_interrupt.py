@@ -27,3 +27,12 @@ def test_afterwards_everything_is_as_before() -> None:
     with first_interrupt():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_work_of_which_half_is_nothing_ends_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with first_interrupt() as interrupt:
+        with pytest.raises(KeyboardInterrupt), interrupt.ends_at_once():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.has_come
+        assert interrupt.on_first is None
+    assert capfd.readouterr().err == ""  # nothing is going to be reported

@@ -11,6 +11,7 @@ import pytest
 from kdissect.capture.scan import scan_split
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
+from kdissect.spark import tasks
 from tests.slice.sliced_capture import CAPTURES
 
 CAPTURE = CAPTURES / "expired.pcapng"
@@ -74,6 +75,26 @@ def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
     everything, beginning = packet_times(whole), packet_times(part)
     assert 0 < len(beginning) < len(everything)
     assert beginning == everything[: len(beginning)]
+
+
+def test_an_interrupt_while_the_incident_is_looked_for_leaves_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split_by_split = tasks.scan_step
+    begun = []
+
+    def scan_and_interrupt(*arguments: Any) -> Any:
+        begun.append(1)
+        os.kill(os.getpid(), signal.SIGINT)
+        begun.append(2)
+        return split_by_split(*arguments)
+
+    monkeypatch.setattr(tasks, "scan_step", scan_and_interrupt)
+    out = tmp_path / "out.pcapng"
+    assert main(["slice", str(CAPTURE), "--incident", "1", "-o", str(out)]) == ExitCode.INTERRUPTED
+    assert begun == [1]
+    assert not [path for path in tmp_path.iterdir() if "pcapng" in path.name]
+    assert "is reported" not in capfd.readouterr().err
 
 
 def packet_times(path: Path) -> list[tuple[float, bytes]]:

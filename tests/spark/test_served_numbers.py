@@ -22,6 +22,11 @@ def server() -> Iterator[NumberServer]:
     server.end()
 
 
+def test_the_address_that_a_server_sees() -> None:
+    assert served_numbers.address_towards("127.0.0.1", 15002) == "127.0.0.1"
+    assert served_numbers.address_towards("nowhere.invalid", 15002) == ""
+
+
 def test_driver_and_tasks_see_the_same_numbers(server: NumberServer) -> None:
     first, other = server.new_log(), server.new_log()
     task: RemoteNumbers = pickle.loads(pickle.dumps(first))
