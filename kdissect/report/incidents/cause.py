@@ -5,7 +5,9 @@ A cause has one or more kinds of *anchor*. Each signal of these kinds makes a `C
 and how certain it is. Then every signal in one of the `links` is explained by it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -79,11 +81,40 @@ class Diagnosis(NamedTuple):
         return {name for signal in self.core for name in getattr(signal, NAMES_OF[relation])}
 
 
+class SignalIndex:
+    """The signals of a capture, found by kind and by the time at which they begin."""
+
+    def __init__(self, signals: Iterable[Signal]) -> None:
+        self.signals = tuple(signals)
+        self._positions = {id(signal): at for at, signal in enumerate(self.signals)}
+        self._of_kind: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for at, signal in enumerate(self.signals):
+            self._of_kind[signal.kind].append((signal.begin_ns, at))
+        for begins in self._of_kind.values():
+            begins.sort()
+
+    def position(self, signal: Signal) -> int:
+        """Return the place of a signal among all."""
+        return self._positions[id(signal)]
+
+    def linked(self, diagnosis: Diagnosis, link: Link, capture_end_ns: int) -> list[int]:
+        """Return the places of the signals that stand in a link to a diagnosis, in their order."""
+        begin_ns = diagnosis.begin_ns - link.before_ns
+        end_ns = capture_end_ns if diagnosis.end_ns is None else diagnosis.end_ns + link.after_ns
+        places = []
+        for kind in set(link.kinds):
+            begins = self._of_kind.get(kind, [])
+            for _, at in begins[bisect_left(begins, (begin_ns,)) : bisect_left(begins, (end_ns + 1,))]:
+                if _is_related(diagnosis, link, self.signals[at]):
+                    places.append(at)
+        return sorted(places)
+
+
 class Case:
     """A signal that a cause starts from, among all signals of the capture."""
 
-    def __init__(self, anchor: Signal, signals: Sequence[Signal], span_ns: tuple[int, int]) -> None:
-        self.anchor, self.signals = anchor, signals
+    def __init__(self, anchor: Signal, index: SignalIndex, span_ns: tuple[int, int]) -> None:
+        self.anchor, self.index, self.signals = anchor, index, index.signals
         self.begin_ns, self.end_ns = span_ns
         """The first and the last time of the capture."""
 
@@ -98,19 +129,13 @@ class Case:
             self.anchor.subject, self.anchor.begin_ns, self.anchor.end_ns, "", 1.0, (self.anchor,)
         )
         link = Link(tuple(kinds), relation, before_ns, after_ns)
-        return [
-            signal
-            for signal in self.signals
-            if signal is not self.anchor and explains(own, link, signal, self.end_ns)
-        ]
+        near = (self.signals[at] for at in self.index.linked(own, link, self.end_ns))
+        return [signal for signal in near if signal is not self.anchor]
 
 
-def explains(diagnosis: Diagnosis, link: Link, signal: Signal, capture_end_ns: int) -> bool:
-    """Return whether a signal stands in a link to a diagnosis."""
-    if signal.kind not in link.kinds or (link.codes and signal.measures.get("code") not in link.codes):
-        return False
-    end = capture_end_ns if diagnosis.end_ns is None else diagnosis.end_ns + link.after_ns
-    if not diagnosis.begin_ns - link.before_ns <= signal.begin_ns <= end:
+def _is_related(diagnosis: Diagnosis, link: Link, signal: Signal) -> bool:
+    """Return whether a signal, of a kind and a time that a link names, is related as the link says."""
+    if link.codes and signal.measures.get("code") not in link.codes:
         return False
     if link.relation is Relation.ANYWHERE:
         return True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
+from kdissect.report.incidents.cause import Case, Cause, Diagnosis, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import (
     RESTATES,
@@ -51,12 +51,13 @@ def find_incidents(
 
     `span_ns` is the first and the last time of the capture, `exchanges` the number of its exchanges.
     """
+    index = SignalIndex(signals)
     candidates = [
-        _candidate(cause, diagnosis, signals, span_ns, exchanges)
+        _candidate(cause, diagnosis, index, span_ns, exchanges)
         for cause in causes
         for anchor in signals
         if anchor.kind in cause.anchors
-        if (diagnosis := cause.judge(Case(anchor, signals, span_ns))) is not None
+        if (diagnosis := cause.judge(Case(anchor, index, span_ns))) is not None
     ]
     accepted = _accepted(candidates, signals, exchanges)
     accepted.sort(key=_rank)
@@ -89,16 +90,12 @@ def _rank(one: Candidate) -> tuple[bool, float, int]:
 
 
 def _candidate(
-    cause: Cause, diagnosis: Diagnosis, signals: Sequence[Signal], span_ns: tuple[int, int], exchanges: int
+    cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], exchanges: int
 ) -> Candidate:
-    numbers = {id(signal): at for at, signal in enumerate(signals)}
-    own = tuple(numbers[id(signal)] for signal in diagnosis.core)
-    explained = tuple(
-        at
-        for at, signal in enumerate(signals)
-        if at not in own and any(explains(diagnosis, link, signal, span_ns[1]) for link in cause.links)
-    )
-    return _measured(cause, diagnosis, own, explained, signals, exchanges)
+    own = tuple(map(index.position, diagnosis.core))
+    linked = {at for link in cause.links for at in index.linked(diagnosis, link, span_ns[1])}
+    explained = tuple(sorted(linked.difference(own)))
+    return _measured(cause, diagnosis, own, explained, index.signals, exchanges)
 
 
 def _measured(

@@ -63,7 +63,7 @@ NAMED = 3
 
 def group_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about groups."""
-    facts = ClientFacts(context)
+    facts = context.shared(ClientFacts)
     for group in read_groups(context):
         for client, events in sorted(group.clients.items()):
             yield from _poll_exceeded(context, facts, group, client, events)

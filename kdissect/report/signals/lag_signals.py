@@ -50,8 +50,8 @@ PEAK_RECORDS, SHRUNK = 1_000, 0.8
 
 def lag_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about lag."""
-    facts = ClientFacts(context)
-    positions = LogPositions(context, facts)
+    facts = context.shared(ClientFacts)
+    positions = context.shared(LogPositions)
     for client, topic in sorted(positions.fetched):
         lag = positions.behind_fetching(client, topic)
         groups = sorted(facts.groups.get(client, ()))

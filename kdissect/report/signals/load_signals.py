@@ -176,7 +176,7 @@ def _restarts(context: SignalContext) -> Iterator[Signal]:
 
     Members of groups have a signal of their own (`member_restarts`).
     """
-    facts, about = context.connections, ClientFacts(context)
+    facts, about = context.connections, context.shared(ClientFacts)
     whole = facts.ends & ~facts.by_server & context.facts.columns.equals("opened", "handshake")
     rows = np.flatnonzero(facts.talks)
     rows = rows[np.lexsort((facts.first_ns[rows], facts.client[rows]))]

@@ -59,8 +59,8 @@ class Lag(NamedTuple):
 class LogPositions:
     """Positions of readers and writers by partition, and what follows from them."""
 
-    def __init__(self, context: SignalContext, facts: ClientFacts) -> None:
-        self._context, self._facts = context, facts
+    def __init__(self, context: SignalContext) -> None:
+        self._context, self._facts = context, context.shared(ClientFacts)
         self.fetched: dict[tuple[str, str], dict[int, list[Position]]] = defaultdict(
             lambda: defaultdict(list)
         )
@@ -103,7 +103,7 @@ class LogPositions:
 
     def behind_fetching(self, client: str, topic: str) -> Lag | None:
         """Return how far the fetches of a client are behind, None if it has none."""
-        partitions = self.fetched[client, topic]
+        partitions = self.fetched.get((client, topic), {})
         lags = {
             number: self._lags_of(client, topic, number, positions)
             for number, positions in partitions.items()
@@ -113,7 +113,7 @@ class LogPositions:
     def behind_committing(self, client: str, group: str, topic: str) -> Lag | None:
         """Return how far the commits of a client are behind, None if no end of a log is known."""
         lags = {}
-        for number, positions in self.committed[client, group, topic].items():
+        for number, positions in self.committed.get((client, group, topic), {}).items():
             ends = [(one, self.end_at((topic, number), one.time_ns)) for one in positions]
             known = [(one.time_ns, max(end - one.offset, 0)) for one, end in ends if end is not None]
             if known:
@@ -146,14 +146,16 @@ class LogPositions:
     def stood_still(self, client: str, topic: str) -> int:
         """Return when a client last got to another offset of a topic."""
         moved = []
-        for positions in self.fetched[client, topic].values():
+        for positions in self.fetched.get((client, topic), {}).values():
             last = positions[-1]
             moved.append(next(one.time_ns for one in positions if one.offset == last.offset))
         return max(moved)
 
     def longest_rest(self, client: str, topic: str) -> int:
         """Return the longest time that a client took between two fetches of a topic, in nanoseconds."""
-        times = sorted(one.time_ns for found in self.fetched[client, topic].values() for one in found)
+        times = sorted(
+            one.time_ns for found in self.fetched.get((client, topic), {}).values() for one in found
+        )
         return max((later - time for time, later in pairwise(times)), default=0)
 
     def held_up(self, topic: str, begin_ns: int, end_ns: int) -> dict[str, int]:

@@ -50,7 +50,7 @@ def login_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _cut_logins(context: SignalContext) -> Iterator[Signal]:
     """Yield `credentials_refused` for clients whose logins end with a close by the server."""
-    facts, columns, connections = ClientFacts(context), context.facts.columns, context.connections
+    facts, columns, connections = context.shared(ClientFacts), context.facts.columns, context.connections
     raw = columns.equals("sasl_outcome", "failed") & ~columns.present("sasl_error")
     cut = columns.equals("sasl_outcome", "unfinished") & connections.ends & connections.by_server
     succeeded = columns.equals("sasl_outcome", "succeeded")

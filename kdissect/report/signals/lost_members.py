@@ -215,7 +215,7 @@ def _unread(
     later = facts.active_after(line.client, ended + SECOND)
     if later is not None or context.end_ns - ended < UNREAD_NS:
         return
-    left = LogPositions(context, facts).left_unread(line.client, group.name, ended)
+    left = context.shared(LogPositions).left_unread(line.client, group.name, ended)
     records = sum(left.values())
     if not records:
         return

@@ -28,7 +28,7 @@ ENDED_NS = 5 * SECOND
 
 def position_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about positions."""
-    facts = ClientFacts(context)
+    facts = context.shared(ClientFacts)
     yield from _repeated(context, facts)
 
 

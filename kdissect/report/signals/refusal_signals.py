@@ -102,7 +102,7 @@ THROTTLED_MS, THROTTLES = 500, 3
 
 def refusal_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about refusals and quotas."""
-    facts = ClientFacts(context)
+    facts = context.shared(ClientFacts)
     errors = [error for error in context.rules.of_kind("error") if error.replica_id is None]
     for refusal in REFUSALS:
         rows = [error for error in errors if error.code in refusal.codes]

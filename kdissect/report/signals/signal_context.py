@@ -1,7 +1,8 @@
 """What signals are made from: merged tables, facts of connections, names, and what rules found."""
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
 from kdissect.report.wording import client_text
 
+T = TypeVar("T")
 MOMENT_NS = 2 * 10**9
 """Connections of a process that ended are closed within this time."""
 
@@ -62,6 +64,15 @@ class SignalContext:
         followers = map(follower_of, columns.arrow("client_id").to_pylist())
         fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
         self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers)
+
+        self._shared: dict[Callable[[SignalContext], Any], Any] = {}
+
+    def shared(self, make: Callable[["SignalContext"], T]) -> T:
+        """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        made: T = self._shared[make]
+        return made
 
     def _span(self) -> tuple[int, int]:
         """Return the first and the last time of the capture."""

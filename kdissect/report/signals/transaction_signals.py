@@ -40,8 +40,8 @@ NAMED = 3
 
 def transaction_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about transactions."""
-    facts = ClientFacts(context)
-    positions = LogPositions(context, facts)
+    facts = context.shared(ClientFacts)
+    positions = context.shared(LogPositions)
     by_id: dict[str, list[Row]] = defaultdict(list)
     for row in context.partial.table(TRANSACTION_STEPS).to_pylist():
         if row["transactional_id"] is not None:

@@ -1,6 +1,6 @@
 """What causes of clients explain: kinds of signals that exist, and nothing of the capture itself."""
 
-from kdissect.report.incidents.cause import Case, Layer, Relation
+from kdissect.report.incidents.cause import Case, Layer, Relation, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.client_links import FOLLOWS_A_GROUP, LED_BY_CLIENTS, stated
 from kdissect.report.model.incidents import SubjectKind
@@ -16,7 +16,7 @@ def test_all_kinds_that_are_linked_exist():
 
 def test_a_stated_cause_has_the_sentence_and_the_time_of_its_signal():
     signal = make_signal("quota_applied", (SubjectKind.CLIENT, "a at b"), (5, None), "a at b waits")
-    diagnosis = stated(0.9)(Case(signal, [signal], (0, 10)))
+    diagnosis = stated(0.9)(Case(signal, SignalIndex([signal]), (0, 10)))
     assert (diagnosis.headline, diagnosis.begin_ns, diagnosis.end_ns) == ("a at b waits", 5, None)
     assert diagnosis.core == (signal,)
 

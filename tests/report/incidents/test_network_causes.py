@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.report.incidents.cause import Case, Cause, Layer
+from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -63,5 +63,5 @@ def test_requests_that_arrive_at_a_silent_server_show_no_dead_path(
 ) -> None:
     """Nothing was sent again, so its kernel acknowledged the requests that it does not answer."""
     path, server = silence("path_silent", 7, repeats=repeats), silence("server_silent", silent_s)
-    case = Case(path, (path, server), (0, 30 * SECOND))
+    case = Case(path, SignalIndex((path, server)), (0, 30 * SECOND))
     assert (path_dead(case) is not None) == dead

@@ -6,7 +6,7 @@ import pytest
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_response
-from kdissect.report.incidents.cause import Case
+from kdissect.report.incidents.cause import Case, SignalIndex
 from kdissect.report.incidents.symptom_causes import latency_changed
 from kdissect.report.model.incidents import SubjectKind
 from kdissect.report.signals.make_signal import make_signal
@@ -75,4 +75,4 @@ def test_the_last_requests_of_a_client_are_no_new_level(after: int, told: bool) 
     subject = (SubjectKind.CLIENT, "importer at 10.1.0.8")
     measures = {**levels, **rates, "api_key": ApiKey.PRODUCE, "rose": 3, "present": 3}
     rose = make_signal("client_latency_rose", subject, span, "…", measures=measures)
-    assert (latency_changed(Case(rose, (rose,), (0, 30 * SECOND))) is not None) == told
+    assert (latency_changed(Case(rose, SignalIndex((rose,)), (0, 30 * SECOND))) is not None) == told
