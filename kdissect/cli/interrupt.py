@@ -52,7 +52,7 @@ class Interrupt:
 
     @contextmanager
     def ends_at_once(self) -> Iterator[None]:
-        """Make the first SIGINT raise KeyboardInterrupt within the `with` block, whose half is worth nothing."""
+        """Make the first SIGINT raise KeyboardInterrupt within the block: half of its work is no use."""
         before, self.on_first = self.on_first, _end
         try:
             yield

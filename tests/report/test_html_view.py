@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from tests.helpers import recorded
@@ -193,6 +194,47 @@ def test_a_chart_answers_to_the_keyboard(tab):
     chart.send_keys(Keys.SHIFT + Keys.ARROW_RIGHT + Keys.ARROW_RIGHT + Keys.NULL)
     chart.send_keys(Keys.ENTER)
     assert tab.run("return [filter.from, filter.to]") == [1, 4]
+
+
+CHARTS = ("#traffic svg.chart", "canvas.heat", "svg.members", "[data-lag] svg.chart")
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_a_drag_across_a_chart_shows_its_range_and_zooms(tab, chart):
+    drawn = tab.driver.find_element("css selector", chart)
+    tab.run("arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })", drawn)
+    drag = ActionChains(tab.driver, duration=30).move_to_element_with_offset(drawn, 0, 0).click_and_hold()
+    drag.move_by_offset(40, 0).move_by_offset(40, 0).perform()
+    left, width = tab.run(
+        "const box = document.querySelector('.band').getBoundingClientRect(); return [box.left, box.width]"
+    )
+    middle = drawn.rect["x"] + drawn.rect["width"] / 2
+    assert left <= middle <= middle + 80 <= left + width
+    shown = tab.run(TEXTS, "#tip b")
+    ActionChains(tab.driver).release().perform()
+    assert tab.run(TEXTS, ".chip span") == shown
+    assert tab.run(
+        "return [document.querySelectorAll('.band').length, document.getElementById('drawer').hidden]"
+    ) == [
+        0,
+        True,
+    ]
+    assert tab.complaints() == []
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_a_range_that_is_chosen_by_keys_leaves_the_focus_on_its_chart(tab, chart):
+    tab.driver.find_element("css selector", chart).send_keys(Keys.ARROW_RIGHT)
+    name = active(tab).get_attribute("aria-label")
+    active(tab).send_keys(Keys.SHIFT + Keys.ARROW_RIGHT + Keys.ARROW_RIGHT + Keys.NULL)
+    assert tab.run("return document.querySelectorAll('.band').length") == 1
+    active(tab).send_keys(Keys.ENTER)
+    assert tab.run("return [filter.from, filter.to]") == [0, 3]
+    assert active(tab).get_attribute("aria-label") == name
+    active(tab).send_keys(Keys.ARROW_RIGHT, Keys.ENTER)
+    assert not tab.run("return document.getElementById('drawer').hidden")
+    active(tab).send_keys(Keys.ESCAPE)
+    assert active(tab).get_attribute("aria-label") == name
 
 
 def test_lag_and_members_share_a_time_line(tab):

@@ -27,8 +27,8 @@ const TICKS_NS = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, ...[1, 2, 5, 10, 
 
 function timeTicks(scale) {
   const { span, start } = scale;
-  const most = Math.max(2, Math.floor(scale.inner / 92));
-  const every = TICKS_NS.find((length) => span / length <= most) || TICKS_NS.at(-1);
+  const most = (length) => Math.max(2, Math.floor(scale.inner / (length >= 1e9 ? 76 : 92))); // texts of parts of a second are longer
+  const every = TICKS_NS.find((length) => span / length <= most(length)) || TICKS_NS.at(-1);
   const offset = (((DATA.grid.start_ms * 1e6) % every) + start) % every;
   const ticks = [];
   for (let tick = start + (offset ? every - offset : 0); tick <= start + span && ticks.length < 40; tick += every) ticks.push(tick);
@@ -93,26 +93,53 @@ function veil(scale, height, top = 0) {
 const widthOf = (node) => Math.max(Math.floor(node.clientWidth), 240);
 
 // Dragging across a chart selects time, one step is enough; `pick` is called with a step that is only clicked.
-function selectable(node, scale, pick = null, ofEvent = (event) => event.clientX - node.getBoundingClientRect().left) {
+// `open` is called with the step on which Enter is pressed.
+function selectable(node, scale, pick = null, open = pick) {
+  const band = timeBand(node, scale);
+  const timeOf = (event) => Math.max(scale.start, Math.min(scale.start + scale.span - 1, scale.at(event.clientX - node.getBoundingClientRect().left)));
+  const isDrag = (began, ended) => Math.abs(ended - began) * scale.inner > 4 * scale.span;
   let began = null;
+  node.classList.add("selects");
   node.addEventListener("pointerdown", (event) => {
     if (event.button) return;
-    began = scale.at(ofEvent(event));
+    began = timeOf(event);
     node.setPointerCapture(event.pointerId);
+  });
+  node.addEventListener("pointermove", (event) => {
+    if (began === null) return;
+    const ended = timeOf(event);
+    if (isDrag(began, ended)) band.show(event, began, ended);
+    else band.hide();
   });
   node.addEventListener("pointerup", (event) => {
     if (began === null) return;
-    const ended = scale.at(ofEvent(event));
-    if (Math.abs(ended - began) * scale.inner > 4 * scale.span) narrowTo(Math.max(scale.start, Math.min(began, ended)), Math.min(scale.start + scale.span - 1, Math.max(began, ended)));
-    else if (pick && scale.shows(Math.floor(ended / STEP))) pick(Math.floor(ended / STEP));
+    const [start, ended] = [began, timeOf(event)];
     began = null;
+    band.hide();
+    if (isDrag(start, ended)) narrowTo(Math.min(start, ended), Math.max(start, ended));
+    else if (pick) pick(Math.floor(ended / STEP));
   });
-  node.addEventListener("pointercancel", () => { began = null; });
-  if (pick) steppable(node, scale, pick);
+  node.addEventListener("pointercancel", () => { began = null; band.hide(); });
+  steppable(node, scale, open, band);
+}
+
+// The steps that are about to be selected, as a band over a chart and in words.
+function timeBand(node, scale) {
+  const band = el("div.band");
+  return {
+    show(event, began, ended) {
+      const [from, to] = [Math.floor(Math.min(began, ended) / STEP), Math.floor(Math.max(began, ended) / STEP) + 1];
+      const [box, room] = [node.getBoundingClientRect(), node.parentElement.getBoundingClientRect()];
+      assign(band, { css: { left: `${box.left - room.left + scale.of(from)}px`, width: `${scale.of(to) - scale.of(from)}px`, top: `${box.top - room.top}px`, height: `${box.height - 20}px` } });
+      node.parentElement.append(band);
+      tip(event, el("b", { text: `${stepClock(from)} – ${stepClock(to)}` }), el("div.soft", { text: duration((to - from) * STEP) }));
+    },
+    hide: () => band.remove(),
+  };
 }
 
 // A chart that has the focus: arrows go from step to step, Enter opens the step, Shift and arrows select time.
-function steppable(node, scale, pick) {
+function steppable(node, scale, open, band) {
   let step = null;
   let anchor = null;
   node.setAttribute("tabindex", "0");
@@ -120,8 +147,9 @@ function steppable(node, scale, pick) {
     const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
     if (event.key === "Enter" && step !== null) {
       event.preventDefault();
+      band.hide();
       if (anchor !== null && anchor !== step) narrowTo(Math.min(anchor, step) * STEP, Math.max(anchor, step) * STEP);
-      else pick(step);
+      else open(step);
       return;
     }
     if (by === undefined) return;
@@ -132,6 +160,8 @@ function steppable(node, scale, pick) {
     const box = node.getBoundingClientRect();
     const place = { clientX: box.left + scale.of(step + 0.5), clientY: box.top + box.height / 2 };
     node.dispatchEvent(new PointerEvent("pointermove", { ...place, bubbles: true }));
+    if (anchor === null) band.hide();
+    else band.show(place, anchor * STEP, step * STEP);
   });
-  node.addEventListener("blur", untip);
+  node.addEventListener("blur", () => { untip(); band.hide(); });
 }

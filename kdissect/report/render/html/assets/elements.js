@@ -55,6 +55,7 @@ function tip(event, ...children) {
   const target = event.clientX === undefined || event.type === "focus" ? event.target.getBoundingClientRect() : null;
   const x = target ? target.left + target.width / 2 : event.clientX;
   const y = target ? target.top : event.clientY;
+  box.style.left = box.style.top = "0"; // where it has all its width
   const { width, height } = box.getBoundingClientRect();
   box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
   box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;

@@ -100,7 +100,7 @@ function memberChart(panel, group) {
       round ? el("div.soft", { text: `${group.kind === "classic" ? "generation" : "epoch"} ${round.generation}: ${duration(round.end - round.start)}` }) : null);
   });
   chart.addEventListener("pointerleave", untip);
-  selectable(chart, scale);
+  selectable(chart, scale, openStep);
 }
 
 function cut(text, most) {
@@ -111,6 +111,7 @@ function cut(text, most) {
 function rebalanceTable(group) {
   const classic = group.kind === "classic";
   const rows = group.rebalances.filter((round) => filter.from === null || (round.start < toNs() && round.end >= fromNs()));
+  if (!rows.length) return el("p.soft", { text: `No ${classic ? "rebalance" : "epoch"} in this range.` });
   const who = (ids) => listed(ids.map((id) => memberName(group, id)), 3) || el("span.faint", { text: NONE });
   return el("details.inner", { open: DATA.groups.rows.length <= 2 }, el("summary", { text: `${plural(rows.length, classic ? "rebalance" : "epoch")}${filter.from === null ? "" : " in this range"}: triggers, durations, packets` }), table([
     { key: "generation", label: classic ? "Generation" : "Epoch", number: false, cell: (round) => [String(round.generation)], sort: (round) => round.generation },

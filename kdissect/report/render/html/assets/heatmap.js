@@ -69,7 +69,7 @@ function drawHeat(panel, steps, low, high, idle, scope) {
     const target = heatAt(event, canvas, scale, y, steps, idle);
     if (target) openPackets(`${duration(cellLow(target.cell))} to ${duration(cellLow(target.cell + 1))} at ${stepClock(target.step)}`, heatExamples(scope, target, idle), { ...scope, from: target.step, to: target.step + 1 });
   });
-  selectable(canvas, scale);
+  selectable(canvas, scale, null, openStep);
 }
 
 function spread(low, high) {

@@ -79,5 +79,5 @@ function transactionChart(panel, rows) {
       Object.entries(row.errors).map(([name, number]) => el("div.soft", { text: `${name} ×${count(number)}` })));
   });
   chart.addEventListener("pointerleave", untip);
-  selectable(chart, scale);
+  selectable(chart, scale, openStep);
 }

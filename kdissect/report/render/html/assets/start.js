@@ -37,13 +37,17 @@ function redraw(id) {
 function focusPath(body) {
   const node = document.activeElement;
   if (!body.contains(node)) return null;
-  return { label: node.getAttribute("aria-label"), text: node.textContent, tag: node.tagName };
+  const name = focusName(node);
+  return { tag: node.tagName, name, number: [...body.querySelectorAll(node.tagName)].filter((other) => focusName(other) === name).indexOf(node) };
 }
+
+// The texts of a chart change with its axis, so a label goes before them.
+const focusName = (node) => node.getAttribute("aria-label") || node.textContent;
 
 function refocus(body, path) {
   if (!path) return;
-  const same = [...body.querySelectorAll(path.tag)].find((node) => node.getAttribute("aria-label") === path.label && node.textContent === path.text);
-  if (same) same.focus({ preventScroll: true });
+  const same = [...body.querySelectorAll(path.tag)].filter((node) => focusName(node) === path.name);
+  if (same.length) same[Math.min(path.number, same.length - 1)].focus({ preventScroll: true });
 }
 
 function unmoved(section) {
