@@ -36,8 +36,7 @@ from kdissect.replay.results.run_comparison import baseline_latencies, compare, 
 from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
-from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
-from kdissect.replay.results.run_verdicts import EXIT_CODES
+from kdissect.replay.results.run_verdicts import COMPARISON_VOCABULARY, EXIT_CODES
 from kdissect.replay.safety import no_plaintext
 from kdissect.replay.settings import (
     DRY_CLUSTER,

@@ -3,6 +3,8 @@
 In come exchanges as pass two makes them, out goes which of them are selected. What headers tell (API, broker,
 connection, time, latency) is decided for many exchanges at once, before any of them waits for its turn. What
 only messages tell (client, topic, group, error) is decided for each exchange when its turn has come.
+
+`topics_of`, `groups_of` and `errors_of` apply the same rules to the body of a request or a response alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,12 +15,14 @@ import numpy as np
 
 from kdissect.exchanges.decoded import NO_KEY, DecodedExchange
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.field_search import Mention
+from kdissect.exchanges.field_search import Mention, finder
 from kdissect.jit.rows import Records, dtype_of
+from kdissect.protocol.schema.registry import APIS, is_known
 from kdissect.protocol.visitor import (
     GROUP_COORDINATOR,
     GROUP_RESOURCES,
     TOPIC_RESOURCE,
+    Tree,
     coordinator_type,
     resource_type,
 )
@@ -170,3 +174,27 @@ def group_in(mention: Mention) -> str | None:
     if role == "resource" and resource_type(holder) not in GROUP_RESOURCES:
         return None
     return str(value)
+
+
+def topics_of(key: int, version: int, body: Tree, names: Mapping[bytes, str]) -> list[str]:
+    """Return the topics of a request as captured; `names` are those of topic ids."""
+    find = finder(APIS[key].request, version, TOPIC_ROLES)
+    found = (topic_in(mention, names) for mention in (find(body) if find else ()))
+    return [topic for topic in found if topic is not None]
+
+
+def groups_of(key: int, version: int, body: Tree) -> list[str]:
+    """Return the groups of a request as captured."""
+    find = finder(APIS[key].request, version, GROUP_ROLES)
+    found = (group_in(mention) for mention in (find(body) if find else ()))
+    return [group for group in found if group is not None]
+
+
+def errors_of(key: int, version: int, body: Tree) -> Iterator[int]:
+    """Return the error codes of a response that are not 0, in wire order."""
+    if not is_known(key, version):
+        return
+    find = finder(APIS[key].response, version, ERROR_ROLES)
+    for _, value, _ in find(body) if find else ():
+        if value:
+            yield value

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from kdissect.exchanges.filter import errors_of
 from kdissect.protocol.codec.messages import DecodeError, decode_response
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.rewrite.references import errors_of
 
 ANY = -1  # node id: whichever node
 CONTROL = "control"  # owns the connections for what belongs to no captured connection

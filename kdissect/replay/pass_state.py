@@ -1,6 +1,11 @@
-"""What the handlers of one pass share beside the target: time, requests that have ended, notes.
+"""What the handlers of one pass share beside the target: time, ended requests, notes, the order of reads.
 
 One of each lives as long as one pass over the captured requests.
+
+A read or a commit waits for produces and for ends of transactions (`ReadOrder`). In: what the capture tells
+(`CapturedReads`), and which requests have ended (`RequestGates`). Out: the first request that is still
+missing. Produces of a partition are looked at in the order of their captured offsets, and each of them
+once.
 """
 
 from collections import Counter
@@ -8,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kdissect.replay.effects import Gate
+from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
 
 
@@ -83,3 +90,35 @@ class PassNotes:
     def forget(self, index: int) -> None:
         """Drop the notes on a request that is rewritten anew, since it is noted anew."""
         self.by_request.pop(index, None)
+
+
+class ReadOrder:
+    """The order between writes and reads of one pass."""
+
+    def __init__(self, captured: CapturedReads, gates: RequestGates) -> None:
+        self.captured, self._gates = captured, gates
+        self._ended: dict[TopicPartition, int] = {}  # how many produces have ended, from the first on
+
+    def missing_write(self, partition: TopicPartition, offset: int) -> int | None:
+        """Return a produce that wrote before a captured offset and has not ended; None if all have."""
+        requests, wanted = self.captured.writers_before(partition, offset)
+        ended = self._ended.get(partition, 0)
+        if ended >= wanted:
+            return None
+        while ended < wanted and self._gates.has_ended(requests[ended]):
+            ended += 1
+        self._ended[partition] = ended
+        return requests[ended] if ended < wanted else None
+
+    def missing_before(self, index: int) -> int | None:
+        """Return a request that a fetch or a commit comes after and that has not ended; None if all have."""
+        before = self.captured.before.get(index, ())
+        return next((each for each in before if not self._gates.has_ended(each)), None)
+
+    def missing_of_answer(self, index: int) -> int | None:
+        """Return a request that the captured answer of a fetch needs; None if all have ended."""
+        for partition, read in self.captured.reads(index).items():
+            missing = self.missing_write(partition, read.following)
+            if missing is not None:
+                return missing
+        return self.missing_before(index)

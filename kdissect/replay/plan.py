@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kdissect.exchanges.filter import groups_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.create_topics import missing_topics
 from kdissect.replay.disposition import (
@@ -19,10 +20,9 @@ from kdissect.replay.disposition import (
     check,
     sums,
 )
-from kdissect.replay.engine.components import Component, components_of
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
-from kdissect.replay.engine.sharding import shard_requests
+from kdissect.replay.engine.sharding import Component, components_of, shard_requests
 from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
@@ -34,7 +34,6 @@ from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.plan_totals import PlanTotals
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
-from kdissect.replay.rewrite.references import groups_of
 from kdissect.replay.settings import (
     Groups,
     Pace,

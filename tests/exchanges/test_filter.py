@@ -1,4 +1,6 @@
-"""Which exchanges of a recorded capture a filter selects, by what headers tell and by what messages tell."""
+"""Which exchanges of a recorded capture a filter selects, and what a single body names."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -8,7 +10,15 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.filter import ExchangeFilter, error_codes, mentioned_groups, mentioned_topics
+from kdissect.exchanges.filter import (
+    ExchangeFilter,
+    error_codes,
+    errors_of,
+    groups_of,
+    mentioned_groups,
+    mentioned_topics,
+    topics_of,
+)
 from kdissect.exchanges.prescan import PrescanResult, prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.protocol.api_keys import ApiKey
@@ -76,3 +86,28 @@ def test_messages_decide_about_client_topic_group_and_error(
         expected = [each.exchange for each in decoded if holds(each)]
         assert expected
         assert selected(wanted, prescan) == expected
+
+
+FETCH, FIND_COORDINATOR, DESCRIBE_CONFIGS, OFFSET_FETCH = 1, 10, 32, 9
+
+
+def test_topics_go_by_name_id_or_resource() -> None:
+    named = {"topics": [{"topic": "orders", "partitions": []}]}
+    assert topics_of(FETCH, 11, named, {}) == ["orders"]
+    by_id = {"topics": [{"topic_id": b"o" * 16, "partitions": []}, {"topic_id": b"?" * 16, "partitions": []}]}
+    assert topics_of(FETCH, 13, by_id, {b"o" * 16: "sales"}) == ["sales"]
+    resources = [{"resource_type": kind, "resource_name": f"r{kind}"} for kind in (2, 4)]
+    assert topics_of(DESCRIBE_CONFIGS, 4, {"resources": resources}, {}) == ["r2"]
+
+
+def test_groups_are_told_from_transactional_ids() -> None:
+    assert groups_of(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g", "h"]}) == ["g", "h"]
+    assert groups_of(FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": ["payments"]}) == []
+    assert groups_of(OFFSET_FETCH, 8, {"groups": [{"group_id": "g", "topics": None}]}) == ["g"]
+
+
+def test_errors_come_in_wire_order_and_unknown_versions_have_none() -> None:
+    partitions = [{"partition_index": 0, "error_code": 6}, {"partition_index": 1, "error_code": 0}]
+    body = {"error_code": 70, "responses": [{"topic": "orders", "partitions": partitions}]}
+    assert list(errors_of(FETCH, 11, body)) == [70, 6]
+    assert list(errors_of(FETCH, 99, body)) == []

@@ -22,7 +22,7 @@ from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.replay.engine.run import Replay
-from kdissect.replay.load.prior_fetch_sessions import UNTOLD
+from kdissect.replay.load.captured_fetch_sessions import UNTOLD
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run

@@ -18,7 +18,7 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.fast_path import prepared_requests
 from kdissect.replay.handlers import HANDLERS, produce, produce_batches, transactions
-from kdissect.replay.handlers.routing import default_handler
+from kdissect.replay.handlers.sending import default_handler
 from kdissect.replay.rewrite import batch_rewrite, roles
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, Timestamps

@@ -1,10 +1,14 @@
-"""`replay.pass_state`: time, the ends of requests, and notes."""
+"""`replay.pass_state`: time, the ends of requests, notes, and reads that wait for writes in the order of
+offsets.
+"""
 
 from __future__ import annotations
 
+from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.pass_state import PassNotes, RequestGates, RunClock
+from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RunClock
 from tests.helpers.paper_target import Script
+from tests.helpers.rewriting_cases import WHERE
 
 
 def item() -> ReplayItem:
@@ -45,3 +49,20 @@ def test_notes_are_kept_by_request_and_can_be_forgotten() -> None:
     notes.forget(0)
     notes.forget(9)
     assert (notes.by_request, notes.counts["split"]) == ({}, 1)
+
+
+def test_the_first_missing_write_is_named() -> None:
+    captured, gates = CapturedReads(), RequestGates()
+    for offset, request in ((10, 2), (0, 1), (20, 3)):
+        captured.add_write(WHERE, offset, request)
+    captured.finish()
+    order = ReadOrder(captured, gates)
+    assert order.missing_write(WHERE, 0) is None
+    assert order.missing_write(WHERE, 20) == 1
+    gates.end(2)
+    assert order.missing_write(WHERE, 20) == 1
+    gates.end(1)
+    assert order.missing_write(WHERE, 20) is None
+    assert order.missing_write(WHERE, 21) == 3
+    assert order.missing_write(("other", 0), 21) is None
+    assert captured.first_written(*WHERE) == 0

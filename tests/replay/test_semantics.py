@@ -19,6 +19,7 @@ import crc32c
 import pytest
 from kafka.record import MemoryRecordsBuilder
 
+from kdissect.exchanges.filter import errors_of
 from kdissect.protocol.codec.messages import (
     decode_response,
     encode_embedded,
@@ -32,7 +33,6 @@ from kdissect.protocol.schema.definition import (
 )
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine import player, run
-from kdissect.replay.rewrite.references import errors_of
 from kdissect.replay.settings import Groups, Timestamps
 from tests.helpers.paper_cluster import batch, issued, produce, took
 from tests.helpers.paper_target import Script, Tree

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 
 WRITE_NS = 100_000_000
 LOOK_S = 0.5  # how often the guard looks whether its parent lives

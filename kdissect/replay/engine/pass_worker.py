@@ -18,9 +18,8 @@ from kdissect.replay.engine.dry_target import transport_for
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.pass_results import PassOutcome
 from kdissect.replay.engine.player import Player, PlayerSetup
-from kdissect.replay.engine.run_limits import RunLimits
+from kdissect.replay.engine.run_limits import RunLimits, StopSignal
 from kdissect.replay.engine.schedule import Schedule
-from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem

@@ -21,13 +21,12 @@ import numpy as np
 
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
-from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, connection_queues
+from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, TimerQueue, connection_queues
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, result_of
 from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
 from kdissect.replay.engine.schedule import Schedule
-from kdissect.replay.engine.timer_queue import TimerQueue
 from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext

@@ -19,13 +19,12 @@ from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.replay.effects import Coroutine, T
-from kdissect.replay.engine.components import components_of
 from kdissect.replay.engine.crash_recovery import CrashJournal, crash_guard, recovered_pass
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, collect_little, warm_up
-from kdissect.replay.engine.sharding import shard_requests, worker_settings
+from kdissect.replay.engine.run_limits import StopSignal
+from kdissect.replay.engine.sharding import components_of, shard_requests, worker_settings
 from kdissect.replay.engine.standalone import run_standalone
-from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import run_workers
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load

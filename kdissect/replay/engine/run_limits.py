@@ -1,22 +1,49 @@
-"""What a pass may not exceed.
+"""What a pass may not exceed, and the signal that ends it in all processes of a run.
 
-Rates, requests in flight, connections, bytes, duration, and the share of failures.
-
-In: the caps and the circuit breaker of the settings, and what the player reports about each request. Out:
+The limits are rates, requests in flight, connections, bytes, duration, and the share of failures. In: the
+caps and the circuit breaker of the settings, and what the player reports about each request. Out:
 `may_send`, which returns what the next request of a connection has to wait for, and `reason_to_stop`, which
 returns why the pass must end. Times are ns on the clock of the run.
 
 The circuit breaker judges by the last ten seconds, in steps of a tenth of a second. Only errors that the
 capture did not have count.
+
+The stop signal is a page of memory that the processes share, since nothing else reaches a process that is
+busy sending without waiting for it. The first one that stops is the one whose reason counts.
 """
 
+import mmap
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdissect.replay.engine.connection_queue import ConnectionQueue
-from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.settings import Breaker, Caps
+
+SIZE = 1024  # bytes, with two for the length of the text
+
+
+class StopSignal:
+    """To be made before the processes are forked."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, SIZE)  # length (2 bytes), then the reason in UTF-8
+
+    def give(self, reason: str) -> None:
+        """Have all processes stop. The first reason stays."""
+        if not self.reason:
+            text = reason.encode()[: SIZE - 2]
+            self._memory[2 : 2 + len(text)] = text
+            self._memory[:2] = len(text).to_bytes(2, "big")
+
+    @property
+    def reason(self) -> str:
+        """Why all processes must stop; "" if they need not."""
+        memory = self._memory
+        if memory[:2] == b"\0\0":
+            return ""
+        return memory[2 : 2 + int.from_bytes(memory[:2], "big")].decode(errors="replace")
+
 
 IN_FLIGHT_CAP, CONNECTION_CAP, RATE_CAP = "in-flight cap", "connection cap", "rate cap"  # why a request waits
 WINDOW_NS, STEP_NS = 10_000_000_000, 100_000_000

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 
 
 class WorkerLost(Exception):

@@ -15,9 +15,9 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
 | `transactions`   | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
 
-They share `replay_context` (what they work with), `request_rewriter` (versions and values), `routing` (nodes;
-the default handler), `waiting` (what comes first), `producer_ids`, `assignment`, `rejoin` and
-`prior_member_joins` (members that get in without a captured request).
+They share `replay_context` (what they work with), `request_rewriter` (versions and values), `sending` (what
+comes first; nodes; the default handler), `producer_ids`, `rejoin` and `prior_member_joins` (members that get
+in without a captured request).
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from kdissect.replay.handlers import (
     transactions,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.routing import default_handler
+from kdissect.replay.handlers.sending import default_handler
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 

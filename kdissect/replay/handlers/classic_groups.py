@@ -7,17 +7,16 @@ Members that joined before the capture join first (see `prior_member_joins`).
 
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine, until
-from kdissect.replay.handlers.assignment import assignments
 from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any, member_of
 from kdissect.replay.handlers.rejoin import (
+    assignments,
     finish_join,
     lengthen_session,
     put_into_sync,
     send_as_member,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_group_allows
+from kdissect.replay.handlers.sending import send_to_coordinator, until_group_allows
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember

@@ -30,16 +30,16 @@ from kdissect.replay.handlers.fetch_patience import (
 )
 from kdissect.replay.handlers.fetch_scan import FetchedRecords, scan_fetch_response
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.waiting import until_order_allows
+from kdissect.replay.handlers.sending import until_order_allows
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import (
     FINAL_EPOCH,
     NO_SESSION,
+    UNTOLD,
     FetchedPartitions,
     FetchScope,
     SessionRequest,
 )
-from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.fetch_sessions import (

@@ -10,8 +10,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_group_allows
+from kdissect.replay.handlers.sending import send_to_coordinator, until_group_allows
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id

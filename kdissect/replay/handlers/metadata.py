@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kdissect.replay.effects import Answer, Coroutine, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.routing import route, send_routed
+from kdissect.replay.handlers.sending import route, send_routed
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
 from kdissect.replay.load.replay_items import ReplayItem

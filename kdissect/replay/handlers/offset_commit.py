@@ -12,8 +12,12 @@ from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_group_allows, until_order_allows, until_written_before
+from kdissect.replay.handlers.sending import (
+    send_to_coordinator,
+    until_group_allows,
+    until_order_allows,
+    until_written_before,
+)
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree

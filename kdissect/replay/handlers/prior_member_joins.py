@@ -12,8 +12,7 @@ from kdissect.protocol.codec.messages import encode_embedded
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Coroutine, Gate, spawn, until
-from kdissect.replay.handlers.assignment import SUBSCRIPTION
-from kdissect.replay.handlers.rejoin import lengthen_session, rejoin
+from kdissect.replay.handlers.rejoin import SUBSCRIPTION, lengthen_session, rejoin
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.prior_members import TOGETHER_NS, PriorMember
 from kdissect.replay.rewrite.names import Tree

@@ -23,7 +23,7 @@ from kdissect.replay.handlers.produce_batches import (
 from kdissect.replay.handlers.produce_delivery import UNKNOWN_OFFSET, captured_offsets, deliver
 from kdissect.replay.handlers.producer_ids import producer_identity
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.waiting import (
+from kdissect.replay.handlers.sending import (
     EARLIER_BATCH,
     until_ended,
     until_led,

@@ -13,7 +13,7 @@ from kdissect.replay.effects import Coroutine, Part
 from kdissect.replay.handlers.producer_ids import producer_identity
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
-from kdissect.replay.handlers.waiting import until_numbered
+from kdissect.replay.handlers.sending import until_numbered
 from kdissect.replay.identifiers import Route, TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import (

@@ -9,7 +9,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Coroutine, Gate, until
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.waiting import until_ended
+from kdissect.replay.handlers.sending import until_ended
 from kdissect.replay.identifiers import ProducerKey
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree

@@ -13,20 +13,17 @@ from kdissect.replay.load.captured_fetch_sessions import CapturedFetchSessions
 from kdissect.replay.load.decoded_cache import CapturedMessages
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.spool import SpoolSlot
-from kdissect.replay.pass_state import PassNotes, RequestGates, RunClock
-from kdissect.replay.read_order import ReadOrder
+from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RunClock
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.coordinators import Coordinators
 from kdissect.replay.target.discover import Discovery
 from kdissect.replay.target.fetch_sessions import FetchSessions
-from kdissect.replay.target.group_commits import GroupCommits
 from kdissect.replay.target.leaders import Leaders
 from kdissect.replay.target.members import Members
-from kdissect.replay.target.offsets import Positions
-from kdissect.replay.target.open_transactions import Transactions
-from kdissect.replay.target.producers import Producers
+from kdissect.replay.target.offsets import GroupCommits, Positions
+from kdissect.replay.target.producers import Producers, Transactions
 from kdissect.replay.target.share_sessions import ShareMembers
 
 

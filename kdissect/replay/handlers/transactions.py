@@ -22,8 +22,7 @@ from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.producer_ids import producer_identity
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
-from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.handlers.waiting import until_transaction_allows
+from kdissect.replay.handlers.sending import send_to_coordinator, until_transaction_allows
 from kdissect.replay.identifiers import ProducerKey
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree

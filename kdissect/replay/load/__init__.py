@@ -12,11 +12,9 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `analysis`                | `load`: one look at every request, which puts the rest together          |
 | `replay_input`            | the result: `ReplayInput`, with a `ReplayItem` for each request          |
 | `captured_cluster`        | ids, addresses and topics of the captured cluster                        |
-| `last_writers`            | which requests write the same state                                      |
+| `request_order`           | order of group members, and of requests that write the same state        |
 | `retries`                 | which batches are retries, and which come before others                  |
-| `captured_fetch_sessions` | what fetch sessions are about                                            |
-| `prior_fetch_sessions`    | sessions that are older than the capture                                 |
-| `group_subscriptions`     | what members of groups subscribe to                                      |
+| `captured_fetch_sessions` | what fetch sessions are about, also those that are older than the capture |
 | `prior_members`           | members that are older than the capture                                  |
 | `connection_groups`       | which connections one process must replay                                |
 | `anchors`                 | the response that a client had seen last                                 |

@@ -7,7 +7,7 @@ This is found out here, because it needs the whole capture or costs time that a 
   wait;
 - which batches are retries, and which come before others (see `retries`);
 - the order within each transaction;
-- what reads and commits come after (see `captured_reads`), and what writes the same state (`last_writers`);
+- what reads and commits come after (see `captured_reads`), and what writes the same state (`request_order`);
 - what the captured cluster is (ids, addresses), its topics, and how group leaders assigned;
 - members and fetch sessions that are older than the capture;
 - for `--pace think`: which response a client had seen last.
@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from kdissect.exchanges.filter import topics_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.anchors import captured_anchors
-from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, PriorFetchSessions
 from kdissect.replay.load.known_requests import KnownRequests
 from kdissect.replay.load.learned_shapes import LearnedShape, LearnedShapes
 from kdissect.replay.load.policy import Refusal, refusal_by_content, refusal_by_key
-from kdissect.replay.load.prior_fetch_sessions import PriorFetchSessions
 from kdissect.replay.load.prior_members import PriorMembers
 from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
 from kdissect.replay.load.replay_input import ReplayInput
@@ -35,7 +35,6 @@ from kdissect.replay.load.requests import PROGRESS_STEP, Capture
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.replay.rewrite.references import topics_of
 from kdissect.replay.settings import Groups, ReplaySettings
 from kdissect.tables.filters import matches
 from kdissect.text import parse_address

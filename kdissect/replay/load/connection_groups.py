@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kdissect.exchanges.filter import groups_of, topics_of
 from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.protocol.records.batches import read_header, whole_batches
 from kdissect.replay.load.request_table import Request
 from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.rewrite.references import groups_of, topics_of
 
 IN_GROUPS = GROUP_MEMBERSHIP | OFFSET_COMMITS | {ApiKey.ADD_OFFSETS_TO_TXN}
 """Their connections belong to a group. FindCoordinator does not: whoever sends it is no member by that."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from kdissect.exchanges.filter import errors_of
 from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response
 from kdissect.protocol.schema.registry import is_known
 from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.rewrite.references import errors_of
 
 MOST_BYTES = 1024  # of a message that is remembered
 MOST_MESSAGES = 1 << 11  # of each direction

@@ -14,11 +14,10 @@ from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
-from kdissect.replay.load.group_order import GroupOrder
 from kdissect.replay.load.known_requests import KnownRequests
-from kdissect.replay.load.last_writers import LastWriters
 from kdissect.replay.load.prior_members import PriorMember
 from kdissect.replay.load.replay_items import ReplayItems
+from kdissect.replay.load.request_order import GroupOrder, LastWriters
 from kdissect.replay.load.requests import Capture
 from kdissect.replay.rewrite.names import Names
 

@@ -9,7 +9,7 @@ tasks, and any other way to start a function on a machine would do.
 - `clock_offset` tells how far a worker's clock is from the driver's.
 - `worker_link` is the worker's end of the channel: it hears the driver while the worker sends, and gives
   the stop signal. `part_worker` is the worker: it loads the log, and plays its part with a `PassWorker`.
-- `remote_workers` is the driver's end: who has joined, what each has told, and who was lost. `part_ledger`
-  is what is known of the requests of one worker, and `machines_run` the run from the first worker to the
-  files.
+- `remote_workers` is the driver's end: who has joined, what each has told, and who was lost. `machines_run`
+  is the run from the first worker to the files.
+- `progress_feed` is what a worker reports about its requests, and the driver's ledger of it.
 """

@@ -15,13 +15,20 @@ from typing import Any
 
 from kdissect.errors import OutputError
 from kdissect.files import UnfinishedOutput
-from kdissect.replay.engine.components import Component, components_of, pack
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.run import PlayedPass, Replay, ended_as_by_ctrl_c
-from kdissect.replay.engine.sharding import ShardSize, deal, part_settings, shard_size
+from kdissect.replay.engine.sharding import (
+    Component,
+    ShardSize,
+    components_of,
+    deal,
+    pack,
+    part_settings,
+    shard_size,
+)
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.machines.channel import ChannelMessage
-from kdissect.replay.machines.part_ledger import PartLedger
+from kdissect.replay.machines.progress_feed import PartLedger
 from kdissect.replay.machines.remote_workers import RemoteWorker, RemoteWorkers
 from kdissect.replay.machines.run_messages import (
     MessageKind,

@@ -20,7 +20,7 @@ from typing import Any
 from kdissect.errors import UserError
 from kdissect.replay.engine.run_limits import RecentEnds
 from kdissect.replay.machines.channel import Channel, ChannelClosed, ChannelMessage, Invitation, Listener
-from kdissect.replay.machines.part_ledger import PartLedger
+from kdissect.replay.machines.progress_feed import PartLedger
 from kdissect.replay.machines.run_messages import ALIVE_S, LOST_S, MessageKind, worker_name
 from kdissect.replay.net.transport import now_ns
 from kdissect.replay.settings import Breaker

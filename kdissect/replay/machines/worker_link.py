@@ -9,7 +9,7 @@ import time
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 from kdissect.replay.machines.channel import Channel, ChannelClosed, ChannelMessage
 from kdissect.replay.machines.clock_offset import ROUNDS, ClockOffset, ClockSample, best_offset
 from kdissect.replay.machines.run_messages import ALIVE_S, LOST_S, MessageKind

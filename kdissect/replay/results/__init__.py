@@ -6,5 +6,5 @@ In: a `PlayedPass`. Out: `run.json` and `pairs.jsonl`, and from them a report as
 - `run_comparison` makes the report, with `run_checks` (failures without an error code) and `run_timeline`.
 - `run_tables` has the tables of a report, `glossary` its words; `run_text` and `run_page` render them, the
   page with `html_elements` and `run_charts`.
-- `run_thresholds` has the figures that `--fail-on` may name.
+- `run_verdicts` judges correctness, and has the figures that `--fail-on` may name.
 """

@@ -8,5 +8,4 @@ In: decoded requests and batches as captured. Out: the same with the values of t
 | `roles`         | every field of a request by its role in the schema                            |
 | `versions`      | a request in another version of its API, and what that loses                  |
 | `batch_rewrite` | producer, epoch, sequence and time in the header of a batch                   |
-| `references`    | nothing: it returns the topics and groups that a request names, and errors    |
 """

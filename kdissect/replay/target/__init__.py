@@ -9,8 +9,7 @@ its state and its rules, for one pass; only the cluster outlives a pass.
 | `discover`          | questions about the target before a run: its id, topics, ends of logs      |
 | `leaders`           | leaders, learnt anew when they move                                        |
 | `coordinators`      | coordinators of groups and transactional ids, and requests to them         |
-| `producers`         | producer ids, epochs and sequence numbers                                  |
-| `open_transactions` | which transactions are open, and what their requests wait for              |
+| `producers`         | producer ids, epochs, sequence numbers, and which transactions are open    |
 | `offsets`           | positions in logs                                                          |
 | `fetch_sessions`    | fetch sessions of the replayer's own                                       |
 | `members`           | members of groups                                                          |

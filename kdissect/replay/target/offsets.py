@@ -1,25 +1,120 @@
-"""Positions: the offset on the target that a captured offset stands for.
+"""Positions: the offset on the target that a captured offset stands for, and how far groups have committed.
 
 For each partition these rules are tried in order, and the one that was used is counted:
 
-- *produced*: the offset is within, or right behind, a batch that this run has written;
+- *produced*: the offset is within, or right behind, a batch that this run has written (`WrittenBatches`);
 - *fetched*: the client goes on from where its own last fetch on the target ended;
 - *anchored*: as far from the start of the log as in the capture, within what the target has;
 - *identity*: the same number, if the settings ask for it or nothing else is known (then within what the
   target has).
 
-`written_batches` has the first rule. What a connection reads on from is its own (see `fetch_sessions`).
+Batches of several producers may stand in another order on the target, so records are counted and batches
+are not looked up: whoever has read all captured records has then read all records of the target. Offsets
+between batches belong to brokers: markers that end transactions. A captured offset so many places behind a
+batch is as many places behind it on the target, but never beyond the next batch or the end of the log, as
+far as that is known.
+
+The last commit of a group (`GroupCommits`) is translated anew when a pass has ended, since more is known of
+the logs in the end. What a connection reads on from is its own (see `fetch_sessions`).
 """
 
+from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.settings import Offsets
-from kdissect.replay.target.written_batches import WrittenBatches
+
+MOST_BATCHES = 1 << 16  # so many are kept of one partition at least; the oldest go first
+
+
+@dataclass(slots=True)
+class BatchRanges:
+    """Batches sorted by their offset on one of the two clusters."""
+
+    begins: "array[int]" = field(default_factory=partial(array, "q"))
+    records: "array[int]" = field(default_factory=partial(array, "q"))
+    before: "array[int]" = field(default_factory=partial(array, "q"))  # records in all batches before
+
+    def add(self, begin: int, records: int) -> None:
+        """Add a batch; most come in the order of their offsets."""
+        begins, counts, before = self.begins, self.records, self.before
+        place = len(begins)
+        if not place or begin > begins[-1]:
+            first = before[-1] + counts[-1] if place else 0
+        else:
+            place = bisect_right(begins, begin)
+            first = before[place] if place < len(before) else before[-1] + counts[-1]
+            for later in range(place, len(before)):
+                before[later] += records
+        begins.insert(place, begin)
+        counts.insert(place, records)
+        before.insert(place, first)
+        if len(begins) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
+            for column in (begins, counts, before):
+                del column[:MOST_BATCHES]
+
+    def records_between(self, start: int, stop: int) -> int:
+        """Return how many records have offsets from `start` up to `stop`."""
+        return max(self._records_before(stop) - self._records_before(start), 0)
+
+    def _records_before(self, offset: int) -> int:
+        number = bisect_right(self.begins, offset) - 1
+        if number < 0:
+            return self.before[0] if self.before else 0
+        return self.before[number] + min(offset - self.begins[number], self.records[number])
+
+    def end(self, place: int) -> int:
+        """Return the offset behind a batch."""
+        return self.begins[place] + self.records[place]
+
+
+@dataclass(slots=True)
+class WrittenBatches:
+    """The same batches on both clusters."""
+
+    captured: BatchRanges = field(default_factory=BatchRanges)
+    target: BatchRanges = field(default_factory=BatchRanges)
+
+    def add(self, captured: int, records: int, target: int) -> None:
+        """Add a batch by its captured offset and its offset on the target."""
+        self.captured.add(captured, records)
+        self.target.add(target, records)
+
+    def place(self, captured: int, target_end: int | None) -> int | None:
+        """Return the target's offset for a captured one; None for an offset before all batches.
+
+        `target_end` is the end of the target's log, as far as it is known.
+        """
+        batches = self.captured
+        number = bisect_right(batches.begins, captured) - 1
+        if number < 0:
+            return None
+        inside, records = captured - batches.begins[number], batches.records[number]
+        rank = batches.before[number] + min(inside, records)
+        return self._behind(rank, inside == 0, max(inside - records, 0), target_end)
+
+    def _behind(self, rank: int, at_batch: bool, markers: int, target_end: int | None) -> int | None:
+        """Return the offset on the target behind so many records, and so many markers behind the last one.
+
+        `at_batch`: the captured offset is that of a batch, so all markers before it are passed.
+        """
+        batches = self.target
+        number = bisect_right(batches.before, rank) - 1
+        if number < 0:
+            return None
+        inside = rank - batches.before[number]
+        if inside < batches.records[number]:
+            if inside or not number or at_batch:
+                return batches.begins[number] + inside
+            return min(batches.end(number - 1) + markers, batches.begins[number])
+        end = batches.end(number)
+        return end + min(markers, max((target_end or 0) - end, 0))
 
 
 class Rule(StrEnum):
@@ -148,3 +243,53 @@ class Positions:
         within = min(max(captured, start or 0), captured if known.target_end is None else known.target_end)
         self.clamped += within != captured
         return TranslatedOffset(within, Rule.IDENTITY)
+
+
+@dataclass(slots=True)
+class GroupCommit:
+    """The last commits of a group in a partition."""
+
+    captured_index: int = -1  # the captured request
+    captured: int = -1  # its offset
+    replayed_index: int = -1
+    replayed: int | None = None  # the offset that the target took
+
+
+class GroupCommits:
+    """The commits of a pass. Names are those of the capture."""
+
+    def __init__(self) -> None:
+        self._commits: dict[tuple[str, TopicPartition], GroupCommit] = {}
+
+    def note_captured(self, index: int, group: str, partition: TopicPartition, offset: int) -> None:
+        """Note a commit that the captured cluster took."""
+        commit = self._commits.setdefault((group, partition), GroupCommit())
+        if index > commit.captured_index:
+            commit.captured_index, commit.captured = index, offset
+
+    def note_replayed(self, index: int, group: str, partition: TopicPartition, offset: int) -> None:
+        """Note a commit that the target took."""
+        commit = self._commits.setdefault((group, partition), GroupCommit())
+        if index > commit.replayed_index:
+            commit.replayed_index, commit.replayed = index, offset
+
+    def summary(self, positions: Positions) -> list[dict[str, Any]]:
+        """Return each group's last commits; `short` counts records that were not committed."""
+        rows = []
+        for (group, partition), commit in sorted(self._commits.items()):
+            known = positions.partition(partition)
+            expected = known.written(commit.captured) if commit.captured_index >= 0 else None
+            short = 0
+            if expected is not None:
+                short = known.batches.target.records_between(commit.replayed or 0, expected)
+            rows.append(
+                {
+                    "group": group,
+                    "partition": f"{partition[0]}-{partition[1]}",
+                    "captured": commit.captured,
+                    "expected": expected,
+                    "replayed": commit.replayed,
+                    "short": short,
+                }
+            )
+        return rows

@@ -1,8 +1,10 @@
-"""Captured connections with their requests in order, and why their heads are late."""
+"""Captured connections with their requests in order: why heads are late, and when queues are looked at."""
 
 from __future__ import annotations
 
-from kdissect.replay.engine.connection_queue import ConnectionQueue, connection_queues
+from random import Random
+
+from kdissect.replay.engine.connection_queue import ConnectionQueue, TimerQueue, connection_queues
 from kdissect.replay.load.analysis import load
 from tests.helpers.paper_target import Script, settings
 
@@ -29,3 +31,41 @@ def test_what_delays_the_head_delays_those_behind_it_that_were_due() -> None:
     queue.cause = ""
     queue.begin_head(100, now_ns=102)
     assert queue.cause == ""
+
+
+def test_queues_come_in_their_order_and_never_before_their_time() -> None:
+    for seed in range(50):
+        chance = Random(seed)
+        queues = [ConnectionQueue(number, 1) for number in range(5)]
+        planned = [(chance.randrange(100), chance.choice(queues)) for _ in range(60)]
+        timers = TimerQueue(planned)
+        timers.start_ns = 1000
+        wanted = sorted([1000 + time for time, _ in planned])
+        times: list[int] = []
+        now = 1000
+        while timers.next_ns is not None:
+            assert timers.next_ns == wanted[len(times)]
+            now = max(now, timers.next_ns) + chance.randrange(10)
+            found = timers.take(now, 4)
+            assert 1 <= len(found) <= 4
+            times += wanted[len(times) : len(times) + len(found)]
+            assert times[-1] <= now
+        assert times == wanted
+
+
+def test_alarms_come_beside_what_is_planned_once_each() -> None:
+    early, late = ConnectionQueue(1, 1), ConnectionQueue(2, 1)
+    timers = TimerQueue([(50, early), (90, late)])
+    timers.add_alarm(late, 20)
+    timers.add_alarm(late, 20)
+    assert timers.next_ns == 20
+    assert timers.take(19, 9) == []
+    assert timers.take(20, 9) == [late]
+    assert timers.next_ns == 50
+    timers.add_alarm(late, 30)
+    assert timers.take(60, 1) == [early]
+    assert timers.take(60, 1) == [late]
+    timers.add_alarm(early, 70)
+    timers.clear()
+    assert timers.next_ns is None
+    assert timers.take(100, 9) == []

@@ -14,7 +14,7 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.crash_recovery import KILLED, CrashJournal, crash_guard, recovered_pass
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 
 
 class Sending:

@@ -6,7 +6,7 @@ import gc
 
 from kdissect.replay.engine.crash_recovery import CrashJournal
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, collect_little
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.net.transport import now_ns, wall_ns

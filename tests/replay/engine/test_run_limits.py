@@ -1,6 +1,8 @@
-"""What a pass may not exceed, and what ends it."""
+"""What a pass may not exceed, what ends it, and the signal to stop in shared memory."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -9,13 +11,39 @@ from kdissect.replay.engine.run_limits import (
     CONNECTION_WAIT,
     IN_FLIGHT_WAIT,
     RATE_CAP,
+    SIZE,
     STEP_NS,
     WINDOW_NS,
     RunLimits,
+    StopSignal,
     Wait,
 )
-from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.settings import Breaker, Caps
+
+
+def test_the_first_reason_stays() -> None:
+    signal = StopSignal()
+    assert signal.reason == ""
+    signal.give("interrupted")
+    signal.give("another reason")
+    assert signal.reason == "interrupted"
+
+
+def test_a_long_reason_is_cut_wherever_a_character_ends() -> None:
+    signal = StopSignal()
+    signal.give("ä" * SIZE)
+    assert signal.reason.startswith("ä" * (SIZE // 2 - 2))
+
+
+def test_a_reason_that_a_child_gives_is_heard_here() -> None:
+    signal = StopSignal()
+    child = os.fork()
+    if not child:
+        signal.give("from the child")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert signal.reason == "from the child"
+
 
 S = 1_000_000_000
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from kdissect.replay.engine.pass_results import PassOutcome
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.run_limits import StopSignal
 from kdissect.replay.engine.workers import WorkerLost, run_workers
 
 

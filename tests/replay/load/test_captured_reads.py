@@ -1,4 +1,4 @@
-"""`replay.load.captured_reads` and `replay.read_order`, by the recorded transactions of a capture."""
+"""`replay.load.captured_reads` and `replay.pass_state`, by the recorded transactions of a capture."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from contextlib import closing
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.run import Replay
-from kdissect.replay.pass_state import RequestGates
-from kdissect.replay.read_order import ReadOrder
+from kdissect.replay.pass_state import ReadOrder, RequestGates
 from kdissect.replay.settings import Groups, ReplaySettings
 from tests.helpers.conversations import CAPTURES
 

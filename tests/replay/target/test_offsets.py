@@ -1,4 +1,4 @@
-"""`replay.target.offsets`, against a target on paper."""
+"""`replay.target.offsets`, against a target on paper: batches of two producers, markers, and last commits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.replay.settings import Offsets
-from kdissect.replay.target.offsets import Positions, Rule
+from kdissect.replay.target.offsets import (
+    MOST_BATCHES,
+    BatchRanges,
+    GroupCommits,
+    Positions,
+    Rule,
+    WrittenBatches,
+)
 from tests.helpers.rewriting_cases import WHERE
+
+
+def test_a_position_behind_a_marker_is_behind_it_on_the_target() -> None:
+    batches = WrittenBatches()
+    batches.add(1000, 10, 50)  # 1010 is a marker
+    assert batches.place(1009, None) == 59
+    assert batches.place(1010, 70) == 60  # in front of it
+    assert batches.place(1011, 70) == 61
+    assert batches.place(1011, 61) == 61
+    assert batches.place(1011, 60) == 60  # it is not there yet
+    assert batches.place(1011, None) == 60
+    batches.add(1011, 5, 61)
+    assert batches.place(1011, None) == 61
+    assert batches.place(999, None) is None
+
+
+def test_no_record_is_passed_over_if_batches_stand_in_another_order() -> None:
+    batches = WrittenBatches()
+    batches.add(0, 3, 5)
+    batches.add(3, 5, 0)
+    assert [batches.place(offset, None) for offset in range(9)] == list(range(9))
+    assert batches.target.records_between(2, 8) == 6
+    assert batches.target.records_between(8, 2) == 0
+
+
+def test_the_oldest_batches_are_forgotten() -> None:
+    ranges = BatchRanges()
+    for number in range(2 * MOST_BATCHES + 1):
+        ranges.add(2 * number, 1)
+    assert len(ranges.begins) == MOST_BATCHES + 1
+    assert ranges.before[0] == MOST_BATCHES
 
 
 def test_positions_follow_what_was_written_here() -> None:
@@ -55,3 +93,23 @@ def test_every_offset_of_a_written_batch_is_found(sizes: list[int], start: int) 
         for step in range(size):
             assert positions.translate(WHERE, captured + step).offset == target + step
         captured, target = captured + size, target + size
+
+
+def test_a_commit_that_falls_short_is_counted_in_records() -> None:
+    positions, commits = Positions(Offsets.AUTO, {}), GroupCommits()
+    positions.add_written(WHERE, 100, 10, 0)
+    positions.add_written(WHERE, 111, 10, 11)  # 110 is a marker
+    commits.note_captured(5, "audit", WHERE, 121)
+    commits.note_captured(3, "audit", WHERE, 100)  # an earlier one
+    commits.note_replayed(3, "audit", WHERE, 8)
+    (row,) = commits.summary(positions)
+    assert row == {
+        "group": "audit",
+        "partition": f"{WHERE[0]}-{WHERE[1]}",
+        "captured": 121,
+        "expected": 21,
+        "replayed": 8,
+        "short": 12,
+    }
+    commits.note_replayed(5, "audit", WHERE, 21)
+    assert commits.summary(positions)[0]["short"] == 0

@@ -1,4 +1,4 @@
-"""`replay.target.producers`, against a target on paper."""
+"""`replay.target.producers`, against a target on paper: numbering, and which transactions wait for what."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 
 from kdissect.protocol.records.record_decoder import read_records
 from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
+from kdissect.replay.pass_state import RequestGates
 from kdissect.replay.rewrite.batch_rewrite import (
     batches_of,
 )
 from kdissect.replay.settings import Pace
+from kdissect.replay.target.producers import ProducerIdentity, Transactions
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
 from tests.helpers.paper_order import (
@@ -27,6 +30,7 @@ from tests.helpers.paper_order import (
 from tests.helpers.paper_target import (
     MS,
     FarTarget,
+    Script,
     play,
     settings,
     topology,
@@ -75,3 +79,38 @@ def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: 
             ]  # type: ignore[union-attr]
             assert len(set(found)) == len(found) == WRITTEN
     shelf.close()
+
+
+INIT, ADD, END = 22, 24, 26
+
+
+def items() -> list[ReplayItem]:
+    script = Script()
+    for at, key in enumerate((INIT, ADD, PRODUCE, END)):
+        script.add(at, key, 0, {}, raw=b"")
+    return [ReplayItem(request, "client", transaction="payments") for request in script.requests]
+
+
+def test_only_earlier_conflicting_requests_that_have_not_ended_are_waited_for() -> None:
+    requests, gates = items(), RequestGates()
+    transactions = Transactions(requests, {"payments": [0, 1, 2, 3]}, gates)
+    assert list(transactions.earlier(requests[3], lambda _key: True)) == [0, 1, 2]
+    assert list(transactions.earlier(requests[3], {ADD}.__contains__)) == [1]
+    gates.end(0)
+    gates.end(2)
+    assert list(transactions.earlier(requests[3], lambda _key: True)) == [1]
+    gates.end(1)
+    assert list(transactions.earlier(requests[3], lambda _key: True)) == []
+    assert list(transactions.earlier(ReplayItem(requests[3].request, "client"), lambda _key: True)) == []
+
+
+def test_a_transaction_that_ended_begins_without_partitions() -> None:
+    transactions, identity = Transactions([], {}, RequestGates()), ProducerIdentity(4, 0)
+    transactions.add_partitions("payments", [("orders", 0)])
+    transactions.note_open("payments", identity)
+    assert transactions.has_partition("payments", ("orders", 0))
+    assert not transactions.has_partition("payments", ("orders", 1))
+    assert (transactions.is_open("payments"), transactions.open) == (True, {"payments": identity})
+    transactions.end("payments")
+    assert not transactions.has_partition("payments", ("orders", 0))
+    assert (transactions.is_open("payments"), transactions.is_open(None)) == (False, False)

@@ -11,8 +11,8 @@ handler or to the handler's own functions, so that each rule of rewriting has on
 - `prepared_requests` makes frames a window ahead of the clock: `PreparedRequests` holds what is ready.
 - `in_flight` sends a prepared request and follows it to its last answer: `InFlightRead`, `InFlightFetch`,
   `InFlightProduce`.
-- `expected_answer` compares a Produce answer with the one that is hoped for, as bytes.
-- `answer_cache` recognizes answers that were decoded before and were good.
+- `expected_answer` compares a Produce answer with the one that is hoped for, as bytes, and recognizes answers
+  that were decoded before and were good.
 
 Two helpers are shared with the handlers and lie with them: `handlers.fetch_scan` reads a good Fetch answer
 without decoding it, and `load.decoded_cache` keeps decoded requests until their turn.

@@ -1,9 +1,13 @@
-"""The response that a Produce request hopes for, as bytes: one comparison tells that all went well.
+"""How good responses are recognized by their bytes: one comparison tells that all went well.
 
-A response that is as long as the expected one, and equal to it wherever no value of the target's own stands,
-has no error in any partition and no throttle time. The values of the target's own are offsets and times. They
-are found by encoding the response twice with other values: the bytes that change are theirs. Every other
-response, be it an error, another order, or an unknown field, is decoded in full.
+`ExpectedAnswer` is the response that a Produce request hopes for. A response that is as long as the
+expected one, and equal to it wherever no value of the target's own stands, has no error in any partition
+and no throttle time. The values of the target's own are offsets and times. They are found by encoding the
+response twice with other values: the bytes that change are theirs. Every other response, be it an error,
+another order, or an unknown field, is decoded in full.
+
+`AnswerCache` keeps responses of other requests that were decoded before and were good. Most are the same as
+the one before.
 """
 
 from functools import cache, lru_cache
@@ -13,6 +17,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_response
 from kdissect.protocol.schema.definition import fields_at
 from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.effects import Part
 
 INT64 = 8  # bytes
 OWN_FIELDS = (
@@ -75,3 +80,34 @@ def _fields_at(version: int) -> frozenset[str]:
     topics = fields_at(APIS[ApiKey.PRODUCE].response, version)[0]
     partitions = next(field for field in fields_at(topics, version) if field.array)
     return frozenset(field.name for field in fields_at(partitions, version))
+
+
+LARGEST = 16 << 10  # bytes of a response that is remembered
+MOST = 4 << 20  # bytes of all of them
+CORRELATION_ID = 4  # bytes at the beginning of a frame, which differ
+NOTHING: frozenset[bytes] = frozenset()
+
+
+class AnswerCache:
+    """Responses of the target without an error and without a throttle time, by API and version."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, set[bytes]] = {}
+        self._bytes = 0
+
+    def knows(self, part: Part, frame: bytes) -> bool:
+        """Return whether a request of this kind was answered with these bytes before."""
+        return frame[CORRELATION_ID:] in self._known.get(part.key << 16 | part.version, NOTHING)
+
+    def add(self, part: Part, frame: bytes) -> None:
+        """Remember a good response.
+
+        If there are too many, all are forgotten, and those that still come are added anew.
+        """
+        if len(frame) > LARGEST:
+            return
+        self._bytes += len(frame)
+        if self._bytes > MOST:
+            self._known.clear()
+            self._bytes = len(frame)
+        self._known.setdefault(part.key << 16 | part.version, set()).add(frame[CORRELATION_ID:])

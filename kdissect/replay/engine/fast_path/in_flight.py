@@ -13,7 +13,7 @@ from kdissect.protocol.codec.messages import CodecError, DecodeError
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Part
 from kdissect.replay.engine.connection_queue import ConnectionQueue
-from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
+from kdissect.replay.engine.fast_path.expected_answer import AnswerCache
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedPart, PreparedRequest
 from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
 from kdissect.replay.handlers.fetch_patience import missing_before_fetch

@@ -1,4 +1,6 @@
-"""`replay.load.last_writers`: what is written twice is sent in the captured order, however slow the target.
+"""`replay.load.request_order`: the order of members of a group, and of requests that write the same state.
+
+What is written twice is sent in the captured order, however slow the target.
 
 The target is one on paper that takes requests when they arrive, and one of its connections is slow.
 """
@@ -10,12 +12,64 @@ from typing import Any
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.load.last_writers import LastWriters
+from kdissect.replay.load.request_order import GroupOrder, LastWriters
+from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, Pace
 from tests.helpers.paper_cluster import COMMIT, PRODUCE, Cluster, batch, orders, produce, took
 from tests.helpers.paper_target import MS, FarTarget, OnPaper, Script, play, settings
+
+JOIN, SYNC, HEARTBEAT = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT
+LEAVE = ApiKey.LEAVE_GROUP
+
+
+def test_members_wait_for_what_they_had_waited_for() -> None:
+    order = GroupOrder()
+    captured = [  # connection, API, sent, answered
+        (1, JOIN, 0, 10),
+        (1, SYNC, 11, 12),
+        (1, COMMIT, 20, 21),
+        (2, JOIN, 30, 50),  # begins a rebalance
+        (1, HEARTBEAT, 35, 36),
+        (1, JOIN, 40, 51),
+        (1, SYNC, 52, 54),
+        (2, SYNC, 55, 56),  # after the other one, which led in the capture
+        (2, HEARTBEAT, 60, 61),
+        (1, LEAVE, 70, 71),
+        (2, COMMIT, 80, 81),
+    ]
+    for index, (connection, key, sent, answered) in enumerate(captured):
+        slot = SpoolSlot(0, 0)
+        request = Request(
+            index,
+            connection,
+            index,
+            "a:1",
+            key,
+            5,
+            "answered",
+            sent,
+            sent,
+            answered,
+            1,
+            True,
+            slot,
+            slot,
+            True,
+        )
+        order.take(request, {"group_id": "g"}, {})
+    assert order.ended == {
+        3: (2,),  # a join comes after all that the other member did
+        6: (3,),
+        7: (5,),  # a sync after the other join, but not after the other sync
+        8: (6,),
+        9: (8,),
+        10: (9,),
+    }
+    assert order.sent == {5: (3,)}
+
 
 SLOW = 1  # the captured connection whose frames take long on their way to the target
 TXN_COMMIT, INIT, ADD_OFFSETS, END = 28, 22, 25, 26
