@@ -49,6 +49,20 @@ class UsedSchema(NamedTuple):
     path: tuple[int, ...]
 
 
+class _SchemaInUse(NamedTuple):
+    """The schema of some bytes; `framed` if an id before them or in a header named it, else its subject."""
+
+    name: int | UUID | str
+    schema: Schema
+    body: bytes
+    framed: bool
+
+    @property
+    def number(self) -> int | UUID | None:
+        """The id that named it."""
+        return None if isinstance(self.name, str) else self.name
+
+
 class PayloadDecoder:
     """Decodes keys and values; each schema is parsed once.
 
@@ -82,62 +96,32 @@ class PayloadDecoder:
                 return found
         return without_schema(data)
 
-    def _note(
-        self, topic: str | None, part: str, name: int | UUID | str, schema: Schema, body: bytes, framed: bool
-    ) -> None:
-        if topic is None or topic != self._noted_topic or len(self.used_schemas) >= MOST_NOTED:
-            return
-        has_path = framed and schema.kind is SchemaKind.PROTOBUF
-        used = UsedSchema(part, name, message_indexes(body)[0] if has_path else (0,))
-        self.used_schemas.setdefault(used, schema)
-
     def _with_schema(
         self, store: SchemaStore, data: bytes, topic: str | None, part: str, headers: Sequence[RecordHeader]
     ) -> Payload | None:
-        framed = framed_value(data, part, headers, store.has_id)
-        subject = f"{topic}-{part}"
-        if framed is not None:
-            schema = store.find(framed.schema_id)
-            if schema is None and isinstance(store.find(subject), Schema):
-                framed = None
-            elif not isinstance(schema, Schema) and store.is_empty:
-                return None
-            elif not isinstance(schema, Schema):
-                reason = f": {schema}" if schema else ""
-                fault = f"unknown schema id {framed.schema_id}{reason}"
-                return Payload("bytes", schema_id=framed.schema_id, fault=fault)
-        if framed is not None and isinstance(schema, Schema):
-            payload = self._read(
-                framed.schema_id, schema, framed.body, has_indexes=True, number=framed.schema_id
-            )
-            if payload.fault is None:
-                self._note(topic, part, framed.schema_id, schema, framed.body, True)
-            return payload
-        found = store.find(subject) if topic is not None else None
-        if found is None:
-            return None
-        if isinstance(found, str):
-            return Payload("bytes", fault=f"subject {subject}: {found}")
-        payload = self._read(subject, found, data, has_indexes=False, number=None)
-        if payload.fault is None:
-            self._note(topic, part, subject, found, data, False)
+        """Return what bytes with a schema say, and note the schema; None if they have none."""
+        found = _schema_of(store, data, topic, part, headers)
+        if not isinstance(found, _SchemaInUse):
+            return found
+        payload = self._read(found)
+        if payload.fault is None and topic is not None and topic == self._noted_topic:
+            self._note(part, found)
         return payload
 
-    def _read(
-        self,
-        name: int | UUID | str,
-        schema: Schema,
-        body: bytes,
-        *,
-        has_indexes: bool,
-        number: int | UUID | None,
-    ) -> Payload:
-        format = schema.kind.value.lower()
-        reader = self._reader(name, schema, has_indexes)
+    def _note(self, part: str, found: "_SchemaInUse") -> None:
+        if len(self.used_schemas) >= MOST_NOTED:
+            return
+        has_path = found.framed and found.schema.kind is SchemaKind.PROTOBUF
+        path = message_indexes(found.body)[0] if has_path else (0,)
+        self.used_schemas.setdefault(UsedSchema(part, found.name, path), found.schema)
+
+    def _read(self, found: "_SchemaInUse") -> Payload:
+        format = found.schema.kind.value.lower()
+        reader = self._reader(found.name, found.schema, found.framed)
         if isinstance(reader, str):
-            return Payload(format, schema_id=number, fault=reader)
+            return Payload(format, schema_id=found.number, fault=reader)
         try:
-            return Payload(format, reader(body), number)
+            return Payload(format, reader(found.body), found.number)
         except (
             ValueError,
             EOFError,
@@ -147,7 +131,7 @@ class PayloadDecoder:
             OverflowError,
             RecursionError,
         ) as error:
-            return Payload(format, schema_id=number, fault=f"no value of its schema: {_reason(error)}")
+            return Payload(format, schema_id=found.number, fault=f"no value of its schema: {_reason(error)}")
 
     def _reader(self, name: int | UUID | str, schema: Schema, has_indexes: bool) -> Read | str:
         key = (name, has_indexes)
@@ -157,6 +141,30 @@ class PayloadDecoder:
             except ValueError as error:
                 self._readers[key] = str(error)
         return self._readers[key]
+
+
+def _schema_of(
+    store: SchemaStore, data: bytes, topic: str | None, part: str, headers: Sequence[RecordHeader]
+) -> _SchemaInUse | Payload | None:
+    """Return the schema of bytes, a fault if it cannot be had, or None if nothing names one."""
+    subject = f"{topic}-{part}"
+    framed = framed_value(data, part, headers, store.has_id)
+    if framed is not None:
+        schema = store.find(framed.schema_id)
+        if isinstance(schema, Schema):
+            return _SchemaInUse(framed.schema_id, schema, framed.body, True)
+        if schema is not None or not isinstance(store.find(subject), Schema):
+            if store.is_empty:
+                return None
+            reason = f": {schema}" if schema else ""
+            fault = f"unknown schema id {framed.schema_id}{reason}"
+            return Payload("bytes", schema_id=framed.schema_id, fault=fault)
+    found = store.find(subject) if topic is not None else None
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return Payload("bytes", fault=f"subject {subject}: {found}")
+    return _SchemaInUse(subject, found, data, False)
 
 
 def without_schema(data: bytes) -> Payload:

@@ -20,17 +20,18 @@ from tests.lab.cluster import KraftCluster
 from tests.lab.maven import classpath
 
 _RECORD_BYTES = 1_000
-_JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _QUIET = Path(__file__).parent.parent / "lab" / "templates" / "quiet-log4j2.xml"
 # topic, codec, its share of all records
 _TOPICS = (("bulk-plain", "none", 0.85), ("bulk-lz4", "lz4", 0.15))
 
 
-def _tool(main: str, *arguments: str) -> None:
+def run_tool(main: str, *arguments: str) -> None:
+    """Run a tool of Kafka by the name of its class."""
     path = classpath(releases.CURRENT)
     command = [
         "java",
-        *_JVM,
+        *JVM,
         f"-Dlog4j2.configurationFile={_QUIET}",
         "-cp",
         path,
@@ -51,12 +52,12 @@ def _produce(bootstrap: str, topic: str, codec: str, records: int) -> None:
         "compression.type": codec,
     }
     properties = ["--command-property", *(f"{key}={value}" for key, value in settings.items())]
-    _tool("ProducerPerformance", "--topic", topic, "--num-records", str(records), "--throughput", "-1",
+    run_tool("ProducerPerformance", "--topic", topic, "--num-records", str(records), "--throughput", "-1",
           "--record-size", str(_RECORD_BYTES), *properties)  # fmt: skip
 
 
 def _consume(bootstrap: str, topic: str, codec: str, records: int) -> None:
-    _tool(
+    run_tool(
         "ConsumerPerformance",
         "--bootstrap-server",
         bootstrap,
@@ -80,7 +81,7 @@ def main() -> int:
     asked = parser.parse_args()
     each_way = asked.megabytes * 1_000_000 // _RECORD_BYTES // 2  # every record is written and read
     with KraftCluster(
-        releases.CURRENT, 1, {"message.max.bytes": "2000000"}, jvm=_JVM, request_log=False
+        releases.CURRENT, 1, {"message.max.bytes": "2000000"}, jvm=JVM, request_log=False
     ) as cluster:
         for topic, _codec, _share in _TOPICS:
             cluster.create_topic(topic, 4, 1, {})
