@@ -1,7 +1,7 @@
 """Makes a capture of exactly so many records with JSON values, for queries of the table `records`.
 
-`python -m tests.bench.record_values OUT.pcap [--records 1000000]`. Kafka's own performance tool writes them to
-one topic with acks=1, so each record crosses the wire once, in batches as the tool makes them by default.
+`python -m tests.bench.record_values OUT.pcap [--records 1000000]`. Kafka's own performance tool writes them
+to one topic with acks=1, so each record crosses the wire once, in batches as the tool makes them by default.
 Needs root (tcpdump), Java, mvn.
 """
 
