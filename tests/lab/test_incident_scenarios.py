@@ -12,7 +12,7 @@ import pytest
 
 from tests.lab.incidents import record
 from tests.lab.incidents.first_packet import Mark, first_packet_ns
-from tests.lab.incidents.forwarder import SYN, Treatment
+from tests.lab.incidents.forwarder import SYN, Treatment, reset_frames
 from tests.lab.incidents.scene import SCENARIOS, Scene
 
 record.load()
@@ -138,6 +138,19 @@ def test_silent_connection_is_forgotten_until_it_is_opened_anew() -> None:
     assert treatment.delay_of(frame(HERE, THERE, (40_001, 9092)), 9.8) == 0.0
     assert treatment.delay_of(frame(HERE, THERE, flags=SYN), 10.0) == 0.0
     assert treatment.delay_of(back, 10.1) == 0.0
+
+
+def test_old_connection_is_reset_at_both_ends() -> None:
+    treatment = Treatment({"reset_after_s": 4})
+    segment = dpkt.tcp.TCP(sport=40_000, dport=9092, seq=1000, ack=7, flags=dpkt.tcp.TH_ACK, data=b"request")
+    packet = dpkt.ip.IP(src=socket.inet_aton(HERE), dst=socket.inet_aton(THERE), p=6, data=segment)
+    packet.len = len(packet)
+    data = bytes(dpkt.ethernet.Ethernet(src=b"\x02" * 6, dst=b"\x04" * 6, data=packet))
+    assert [treatment.resets(data, moment) for moment in (0.0, 3.9, 4.1)] == [False, False, True]
+    onward, back = (dpkt.ethernet.Ethernet(frame).data for frame in reset_frames(data))
+    assert (socket.inet_ntoa(onward.src), onward.data.dport, onward.data.seq) == (HERE, 9092, 1000)
+    assert (socket.inet_ntoa(back.src), back.data.dport, back.data.ack) == (THERE, 40_000, 1007)
+    assert onward.data.flags & back.data.flags & dpkt.tcp.TH_RST
 
 
 def test_incident_begins_with_the_packet_that_names_the_client(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def value(work: Work, number: int) -> bytes:
     return (text + words)[: max(work.value_bytes - 2, 20)].encode() + b'"}'
 
 
-def key(work: Work, number: int) -> bytes:
-    return (work.key or f"{work.client_id}-{number}").encode()
+def key(work: Work, number: int) -> bytes | None:
+    return None if work.keyless else (work.key or f"{work.client_id}-{number}").encode()
 
 
 def moment(work: Work) -> int | None:

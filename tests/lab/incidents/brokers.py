@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupTopicPartitions,
     ElectionType,
     KafkaException,
     Producer,
@@ -40,6 +41,9 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from tests.lab import broker_requests as wire
@@ -282,6 +286,21 @@ class Brokers:
 
         return release
 
+    def set_scram_password(self, user: str, password: str) -> None:
+        """Set the password of a user of SCRAM-SHA-256."""
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        change = UserScramCredentialUpsertion(user, info, password.encode())
+        for future in self.admin.alter_user_scram_credentials([change]).values():
+            future.result(10)
+
+    def reset_offsets(self, group: str, topic: str) -> None:
+        """Set the offsets of a group without members to the beginning of a topic."""
+        count = len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+        first = [TopicPartition(topic, number, 0) for number in range(count)]
+        changes = [ConsumerGroupTopicPartitions(group, first)]
+        for future in self.admin.alter_consumer_group_offsets(changes).values():
+            future.result(10)
+
     def limit_client(self, client_id: str, bytes_per_second: float) -> None:
         host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
         wire.limit(int(port), client_id, bytes_per_second, host=host)
@@ -374,6 +393,7 @@ class Brokers:
             "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificate),
+            "broker.rack": f"rack-{number}",
         }
 
     def _broker(self, number: int) -> Broker:

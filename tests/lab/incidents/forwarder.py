@@ -10,6 +10,7 @@ IPv4 packets, from the moment they are read; ARP always passes, so that a dead w
     {"idle_s": 6}           a TCP connection that was silent for so long is forgotten: its packets are lost
     {"jitter_s": 0.04}      each takes longer by chance, up to so much, so that they overtake each other
     {"rate": 20000}         bytes that pass in a second; more wait in a queue, and those beyond it are lost
+    {"reset_after_s": 4}    a TCP connection older than that is reset at both ends by its next data
     {"peer": "10.1.0.3"}    only packets from or to this address are treated so
     {"source": "10.1.0.3"}  only packets from this address are
 """
@@ -26,6 +27,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import dpkt
+
 LONGEST_QUEUE_S = 0.4
 ALL_PROTOCOLS, OUTGOING, IPV4, TCP, SYN = 3, 4, b"\x08\x00", 6, 2
 
@@ -39,6 +42,7 @@ class Treatment:
     counted: dict[str, int] = field(default_factory=lambda: {"passed": 0, "lost": 0})
     _seen: dict[bytes, float] = field(default_factory=dict)
     _forgotten: set[bytes] = field(default_factory=set)
+    _opened: dict[bytes, float] = field(default_factory=dict)
     _free_at: float = 0.0  # when the queue of a limited rate is empty
 
     def delay_of(self, frame: bytes, now: float) -> float | None:
@@ -78,17 +82,56 @@ class Treatment:
         limit = self.settings.get("idle_s")
         if limit is None or frame[23] != TCP:
             return False
-        header = 14 + (frame[14] & 15) * 4
-        ends = sorted(
-            (frame[26:30] + frame[header : header + 2], frame[30:34] + frame[header + 2 : header + 4])
-        )
-        connection = b"".join(ends)
-        if frame[header + 13] & SYN:
+        connection = _connection_of(frame)
+        if _flags(frame) & SYN:
             self._forgotten.discard(connection)
         elif now - self._seen.get(connection, now) > limit:
             self._forgotten.add(connection)
         self._seen[connection] = now
         return connection in self._forgotten
+
+    def resets(self, frame: bytes, now: float) -> bool:
+        """Return whether the connection of this frame is so old that it is to be reset."""
+        limit = self.settings.get("reset_after_s")
+        if limit is None or frame[12:14] != IPV4 or frame[23] != TCP:
+            return False
+        connection = _connection_of(frame)
+        if _flags(frame) & SYN:
+            self._opened[connection] = now
+        opened = self._opened.setdefault(connection, now)
+        return now - opened > limit and _has_data(frame)
+
+
+def reset_frames(frame: bytes) -> tuple[bytes, bytes]:
+    """Return what resets the connection of a segment: one frame for its receiver, one for its sender."""
+    ethernet = dpkt.ethernet.Ethernet(frame)
+    ip, segment = ethernet.data, ethernet.data.data
+    ends = ((ip.src, ip.dst, segment.sport, segment.dport), (ip.dst, ip.src, segment.dport, segment.sport))
+    hardware = ((ethernet.src, ethernet.dst), (ethernet.dst, ethernet.src))
+    numbers = ((segment.seq, segment.ack), (segment.ack, segment.seq + len(segment.data)))
+    made = []
+    for (source, target, sport, dport), (own, other), (sequence, acknowledged) in zip(
+        ends, hardware, numbers, strict=True
+    ):
+        flags = dpkt.tcp.TH_RST | dpkt.tcp.TH_ACK
+        reset = dpkt.tcp.TCP(
+            sport=sport, dport=dport, seq=sequence, ack=acknowledged % (1 << 32), flags=flags
+        )
+        packet = dpkt.ip.IP(src=source, dst=target, p=TCP, ttl=64, data=reset)
+        packet.len = len(packet)
+        made.append(bytes(dpkt.ethernet.Ethernet(src=own, dst=other, data=packet)))
+    return made[0], made[1]
+
+
+def _flags(frame: bytes) -> int:
+    return frame[14 + (frame[14] & 15) * 4 + 13]
+
+
+def _connection_of(frame: bytes) -> bytes:
+    """Return the addresses and ports of a segment, equal in both directions."""
+    header = 14 + (frame[14] & 15) * 4
+    ends = (frame[26:30] + frame[header : header + 2], frame[30:34] + frame[header + 2 : header + 4])
+    return b"".join(sorted(ends))
 
 
 def _has_data(frame: bytes) -> bool:
@@ -124,7 +167,13 @@ def pass_frames(names: list[str]) -> None:
             if about[2] == OUTGOING or (delay := treatment.delay_of(frame, now)) is None:
                 continue
             number += 1
-            heapq.heappush(due, (now + delay, number, 1 - ends.index(end), frame))
+            here = ends.index(end)
+            if treatment.resets(frame, now):
+                onward, back = reset_frames(frame)
+                treatment.counted.setdefault("first_lost_ns", time.time_ns())
+                ends[here].send(back)
+                frame = onward
+            heapq.heappush(due, (now + delay, number, 1 - here, frame))
         while due and due[0][0] <= time.monotonic():
             _, _, out, frame = heapq.heappop(due)
             ends[out].send(frame)

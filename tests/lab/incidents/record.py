@@ -29,11 +29,13 @@ MODULES = (
     "servers",
     "paths",
     "path_variants",
+    "operations",
     "groups",
     "requests",
     "variants",
     "healthy",
     "healthy_variants",
+    "healthy_operations",
 )
 
 

@@ -49,6 +49,7 @@ class Work:
     acks: str = "all"
     compression: str = "none"
     key: str = ""  # the one key of all records; none: a key for each
+    keyless: bool = False  # records have no key (clients in Python)
     idempotent: bool = False
     timestamp_offset_ms: int = 0  # how far from now the records are dated
     timeout_ms: int = 0  # of a request
