@@ -328,11 +328,7 @@ SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.U
 """A batch of an idempotent producer does not follow the one before."""
 
 AUTHENTICATION_ERRORS = frozenset(
-    {
-        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
-        ErrorCode.ILLEGAL_SASL_STATE,
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
-    }
+    {ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.SASL_AUTHENTICATION_FAILED}
 )
 """The broker does not accept how a client authenticates."""
 

@@ -14,6 +14,7 @@ REASONS = (
     "credentials_refused",
     "authentication_failed",
     "login_absent",
+    "login_out_of_turn",
     "right_missing",
     "topic_missing",
     "protocol_refused",
@@ -42,6 +43,8 @@ GOT_WORSE = (
 )
 WORSE_NS = 60 * SECOND
 NAMED = 3
+AT_ONE_TIME_NS = 10 * SECOND
+"""Clients that are refused first within this time lost their right in the same moment."""
 
 
 def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
@@ -76,6 +79,29 @@ def missing_topic(case: Case) -> Diagnosis | None:
         0.9,
         core,
         speaks_for=("its records were written or read before",),
+    )
+
+
+def missing_right(case: Case) -> Diagnosis:
+    """Clients may not use a topic; several of them that are refused at one time have one reason."""
+    own = case.anchor
+    near = case.near((own.kind,), Relation.TOPIC, AT_ONE_TIME_NS, AT_ONE_TIME_NS) if own.topics else []
+    core = (own, *(one for one in near if abs(one.begin_ns - own.begin_ns) <= AT_ONE_TIME_NS))
+    clients = sorted({client for one in core for client in one.clients})
+    if len(clients) < 2:
+        return stated(0.95)(case)
+    begin = min(one.begin_ns for one in core)
+    topics = sorted({topic for one in core for topic in one.topics})
+    count = sum(one.measures["count"] for one in core)
+    return Diagnosis(
+        Subject(kind=SubjectKind.TOPIC, name=own.topics[0]),
+        begin,
+        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
+        f"{counted(len(clients), 'client')} may not use topic {listed(topics, NAMED)} since "
+        f"{format_clock(begin)}: {counted(count, 'request')} of {listed(clients, NAMED)} not authorized",
+        0.95,
+        core,
+        speaks_for=("all of them were refused first within a few seconds",),
     )
 
 
@@ -180,11 +206,32 @@ CLIENT_CAUSES = (
         next="security.protocol of the client (SASL_PLAINTEXT or SASL_SSL), and the port that it uses",
     ),
     Cause(
+        name="login_out_of_turn",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("login_out_of_turn",),
+        judge=stated(0.9),
+        links=(
+            Link(
+                ("errors_repeated", "unanswered_cut", "connection_churn", "connections_storm"),
+                Relation.CLIENT,
+                10 * SECOND,
+                30 * SECOND,
+            ),
+        ),
+        needs="two or more SASL requests of a client are refused with ILLEGAL_SASL_STATE",
+        against="",
+        means="The password is not the reason. The client logs in again on a connection within a second of "
+        "the login before (KIP-368), or logs in at a listener that takes no logins.",
+        next="how often the client's library logs in again; security.protocol of the client and of the "
+        "listener",
+    ),
+    Cause(
         name="missing_right",
         layer=Layer.CLIENT,
         severity=CRITICAL,
         anchors=("right_missing",),
-        judge=stated(0.95),
+        judge=missing_right,
         links=FOLLOWS_A_CLIENT,
         needs="a request is refused with an authorization error",
         against="",
@@ -232,6 +279,27 @@ CLIENT_CAUSES = (
         "the records are lost.",
         next="the clock of the producer's host; message.timestamp.before.max.ms and "
         "after.max.ms of the topic",
+    ),
+    Cause(
+        name="topic_recreated",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("topic_recreated",),
+        judge=stated(0.95),
+        links=(
+            Link(
+                ("errors_repeated", "topic_missing", "offsets_gone", "leadership_left", "leader_moved"),
+                Relation.TOPIC,
+                10 * SECOND,
+                30 * SECOND,
+            ),
+            *FOLLOWS_A_CLIENT,
+        ),
+        needs="a topic has two ids in the capture, and requests for it are refused although it had records",
+        against="",
+        means="Somebody deleted the topic and created it again. Its old records are gone, and clients begin "
+        "again at its first offset, or where auto.offset.reset says.",
+        next="who deleted the topic, and why; the offsets that groups have committed for it",
     ),
     Cause(
         name="missing_topic",

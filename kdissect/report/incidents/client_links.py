@@ -22,6 +22,7 @@ OF_LOAD = (
 )
 OF_REFUSALS = (
     "credentials_refused",
+    "login_out_of_turn",
     "right_missing",
     "records_oversized",
     "timestamps_refused",

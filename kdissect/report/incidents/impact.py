@@ -65,6 +65,7 @@ RESTATES: Mapping[str, tuple[str, ...]] = {
     "connection_churn": ("connections_storm",),
     "errors_repeated": (
         "credentials_refused",
+        "login_out_of_turn",
         "offsets_gone",
         "protocol_refused",
         "records_oversized",

@@ -4,8 +4,9 @@ path_dead                  nothing arrives from a host, or between two hosts
 path_slow, path_lossy      a path is longer or loses more since a moment
 large_packets_lost         large packets never arrive, small ones do
 idle_connection_dropped    a box on the way forgot a silent connection
+connections_reset          a box on the way resets the connections of a host
 slow_reader                a client does not read what it asked for
-wrong_advertised_listener  a broker advertises an address where nobody can connect
+wrong_advertised_listener  a broker advertises an address where nobody can connect, or that of another one
 tls_failure                TLS handshakes fail, and why
 """
 
@@ -153,13 +154,27 @@ def slow_reader(case: Case) -> Diagnosis | None:
 
 
 def wrong_advertised_listener(case: Case) -> Diagnosis | None:
-    """An address that Metadata names never accepts a connection."""
+    """An address that Metadata names never accepts a connection, or is that of another broker."""
     refused = case.anchor
+    if refused.kind == "address_shared":
+        return _diagnosis(case, refused.sentence, 0.9)
     return _diagnosis(
         case,
         _capitalized_kind(refused.sentence),
         0.9,
         speaks_for=("nobody connected to that address in the whole capture", "the broker is up"),
+    )
+
+
+def connections_reset(case: Case) -> Diagnosis | None:
+    """Connections of a host are reset one by one."""
+    reset = case.anchor
+    limit = ("all of them reach about the same age",) if reset.measures["one_age"] else ()
+    return _diagnosis(
+        case,
+        capitalized(reset.sentence),
+        0.85 if limit else 0.7,
+        speaks_for=("other connections of the same clients and servers went on", *limit),
     )
 
 
@@ -318,21 +333,58 @@ NETWORK_CAUSES = (
         name="wrong_advertised_listener",
         layer=Layer.NETWORK,
         severity=CRITICAL,
-        anchors=("advertised_refused",),
+        anchors=("advertised_refused", "address_shared"),
         judge=wrong_advertised_listener,
         links=(
             Link(
                 ("attempts_refused", "refused_connections", "connection_churn"), Relation.SERVER, EVER, EVER
             ),
             Link(
-                ("metadata_storm", "errors_repeated", "retriable_errors_lasted"), Relation.CLIENT, EVER, EVER
+                ("metadata_storm", "errors_repeated", "retriable_errors_lasted", "leader_moved"),
+                Relation.CLIENT,
+                EVER,
+                EVER,
             ),
+            Link(("leadership_left", "leader_moved", "errors_repeated"), Relation.SERVER, EVER, EVER),
         ),
         needs="an address that a broker's Metadata names refuses or ignores all attempts in the capture, "
-        "while the broker talks at another address or port",
+        "while the broker talks at another address or port; or two brokers have one address, where requests "
+        "are refused for 5 s or more since that broker does not lead",
         against="somebody connected to it before or later: then the broker was down",
-        means="Clients are sent to an address that they cannot reach.",
+        means="Clients are sent to an address that they cannot reach, or where another broker listens.",
         next="advertised.listeners of that broker, the listener's port, firewalls and name resolution",
+    ),
+    Cause(
+        name="connections_reset",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("connections_reset",),
+        judge=connections_reset,
+        links=(
+            Link(
+                (
+                    "unanswered_cut",
+                    "unanswered_timeout",
+                    "connection_churn",
+                    "connections_storm",
+                    "connections_ended",
+                    "requests_open",
+                    "client_restarts",
+                    "member_lost",
+                    "rebalance_storm",
+                    "client_latency_rose",
+                ),
+                Relation.CLIENT,
+                SECOND,
+                10 * SECOND,
+            ),
+        ),
+        needs="six or more connections of one host are reset over 5 s or more, one after the other, while "
+        "other connections of the same clients and servers go on, and each is opened anew",
+        against="all connections of a client end together: its process ended; or all of a server",
+        means="A firewall, proxy or load balancer on the way ends connections that are in use. Requests "
+        "under way are lost, and producers send them again.",
+        next="limits on the age or the bytes of a connection on the way of this host; its security software",
     ),
     Cause(
         name="tls_failure",

@@ -38,6 +38,9 @@ STUCK_REPEATS = 2
 PAUSED_NS, PAUSED_CLIENTS, BUSY_SECONDS = 4 * SECOND, 2, 5
 """A pause without retransmissions counts if it is longer, of several clients, and in the midst of traffic."""
 
+MOMENT_NS = SECOND // 20
+"""Requests just before a pause are its last packets, and their responses the first ones after it."""
+
 BACK_NS = 3 * SECOND
 """A client opens another connection this soon after a path is well again, or later."""
 
@@ -162,7 +165,10 @@ def _pauses(context: SignalContext, series: PathSeries) -> Iterator[Episode]:
         heard = series.heard(pair)
         for begin, end in _gaps_between(heard, context.end_ns):
             if end < context.end_ns and end - begin >= PAUSED_NS and _is_busy(heard, begin, end):
-                paused = _paused(context, series.connections([pair]), begin, end)
+                rows = series.connections([pair])
+                if series.answered_after(rows, begin + MOMENT_NS, end - MOMENT_NS):
+                    continue
+                paused = _paused(context, rows, begin, end)
                 clients = len(np.unique(context.connections.client[paused]))
                 others = all(_talks_elsewhere(series, host, pair, begin, end) for host in pair)
                 if clients >= PAUSED_CLIENTS and others:
@@ -172,10 +178,12 @@ def _pauses(context: SignalContext, series: PathSeries) -> Iterator[Episode]:
 def _paused(context: SignalContext, rows: np.ndarray, begin_ns: int, end_ns: int) -> np.ndarray:
     """Return the connections that a pause interrupts, of clients that go on when it ends.
 
-    Some go on with a connection that they have, and some open another one.
+    Some go on with a connection that they have, and some open another one. A connection that was closed
+    before the pause has nothing to do with it.
     """
     facts = context.connections
     before = rows[(facts.first_ns[rows] < begin_ns) & (facts.last_ns[rows] >= begin_ns - SECOND)]
+    before = before[~facts.ends[before] | (facts.closed_ns[before] >= begin_ns)]
     after = rows[(facts.last_ns[rows] > end_ns) & (facts.first_ns[rows] <= end_ns + BACK_NS)]
     found: np.ndarray = before[np.isin(facts.client[before], facts.client[after])]
     return found

@@ -128,6 +128,16 @@ class PathSeries:
         )
         return int(requests.sum()), int(waited.sum())
 
+    def answered_after(self, connections: np.ndarray, begin_ns: int, end_ns: int) -> bool:
+        """Return whether a request sent before a span was answered after it, on one of some connections.
+
+        Unless something was sent again, it arrived: the server took that long.
+        """
+        waits = self._context.table(WAITS)
+        rows = self._context.facts.rows(waits)
+        through = (waits.ints("first_begin_ns") <= begin_ns) & (waits.ints("last_end_ns") >= end_ns)
+        return bool((through & waits.present("last_end_ns") & np.isin(rows, connections)).any())
+
 
 def _direction(row: dict[str, Any]) -> Direction | None:
     client, server = row["client_host"], row["server_host"]

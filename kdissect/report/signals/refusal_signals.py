@@ -1,6 +1,7 @@
 """Signals about clients that are refused for a reason that the error names.
 
     credentials_refused     SASL authentication failed
+    login_out_of_turn       a SASL request came when the broker takes none
     right_missing           not authorized for a topic, a group, a transactional id or the cluster
     records_oversized       batches are larger than the topic takes
     timestamps_refused      records carry a time that the topic does not take
@@ -60,6 +61,12 @@ class RefusalRule(NamedTuple):
 
 REFUSALS = (
     RefusalRule("credentials_refused", "failed to authenticate", AUTHENTICATION_ERRORS),
+    RefusalRule(
+        "login_out_of_turn",
+        "logs in when the broker takes no login",
+        frozenset({ErrorCode.ILLEGAL_SASL_STATE}),
+        2,
+    ),
     RefusalRule("right_missing", "was not authorized", AUTHORIZATION_ERRORS),
     RefusalRule("records_oversized", "sent records that are too large", OVERSIZED),
     RefusalRule(
@@ -90,7 +97,7 @@ REFUSAL_KINDS = (
     SignalKind("quota_applied", "a broker makes a client wait by a quota", SignalCounts.WAITS),
 )
 
-OF_IDENTITY = ("credentials_refused", "right_missing")
+OF_IDENTITY = ("credentials_refused", "login_out_of_turn", "right_missing")
 """Refusals that depend on who the client is."""
 
 GIVEN_UP, GIVEN_UP_NS = 3, 3 * SECOND

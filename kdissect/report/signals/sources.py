@@ -11,6 +11,7 @@ from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.follower_pace import FOLLOWER_KINDS, follower_signals
 from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
+from kdissect.report.signals.identity_signals import IDENTITY_KINDS, identity_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
@@ -21,6 +22,7 @@ from kdissect.report.signals.position_signals import POSITION_KINDS, position_si
 from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
+from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
@@ -38,6 +40,7 @@ SOURCES: tuple[Source, ...] = (
     unseen_segments,
     wait_signals,
     policy_signals,
+    reset_signals,
     server_signals,
     change_signals,
     topic_latency_signals,
@@ -46,6 +49,7 @@ SOURCES: tuple[Source, ...] = (
     replica_signals,
     error_signals,
     refusal_signals,
+    identity_signals,
     login_signals,
     group_signals,
     transaction_signals,
@@ -61,6 +65,7 @@ ALL_KINDS = (
     *TRANSPORT_KINDS,
     *WAIT_KINDS,
     *POLICY_KINDS,
+    *RESET_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,
     *TOPIC_LATENCY_KINDS,
@@ -69,6 +74,7 @@ ALL_KINDS = (
     *REPLICA_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
+    *IDENTITY_KINDS,
     *LOGIN_KINDS,
     *GROUP_KINDS,
     *TRANSACTION_KINDS,

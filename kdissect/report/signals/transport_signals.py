@@ -341,9 +341,11 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
     rows = select_connections(
         context.rules, wanted, "tls_outcome", "tls_alert", "tls_alert_by", "closed_by", "bytes_to_client"
     )
+    turned_away = {row["client_host"] for row in rows if _is_over(row) and row["closed_by"] == "server"}
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["client_host"] or "?", _tls_reason(row)].append(row)
+        reason = TURNED_AWAY if _is_over(row) and row["client_host"] in turned_away else _tls_reason(row)
+        groups[row["client_host"] or "?", reason].append(row)
     for (client_host, reason), connections in groups.items():
         if len(connections) == 1 and _gave_up(connections[0]):
             continue
@@ -370,16 +372,17 @@ def _tls_failures(context: SignalContext) -> Iterator[Signal]:
 
 
 def _left_at_once(context: SignalContext) -> Mask:
-    """Return TLS connections that clients close right after the handshake, if a host does nothing else.
+    """Return TLS connections that are closed right after the handshake, if a host does nothing else.
 
-    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Where
+    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Servers
+    learn only then that a client of TLS 1.3 has no certificate, and their alert is encrypted. Where
     other connections of the host go on, those count that never finish the handshake, and whose clients send
     equally much each time: one client sends the same ClientHello again.
     """
     columns, facts = context.facts.columns, context.connections
     shaken = columns.equals("tls_outcome", "completed") | columns.equals("tls_outcome", "unfinished")
     shaken &= columns.equals("protocol", "tls") & columns.equals("opened", "handshake")
-    short = shaken & context.facts.closed & columns.equals("closed_by", "client")
+    short = shaken & context.facts.closed
     short &= (facts.closed_ns - facts.first_ns <= AT_ONCE_NS) & ~context.facts.lossy
     left = np.zeros(columns.rows, bool)
     for host in np.unique(facts.host[short]).tolist():
@@ -390,7 +393,7 @@ def _left_at_once(context: SignalContext) -> Mask:
         if not others.any():
             left |= _repeated(facts.first_ns, at_once)
             continue
-        unfinished = at_once & columns.equals("tls_outcome", "unfinished")
+        unfinished = at_once & columns.equals("tls_outcome", "unfinished") & ~facts.by_server
         for size in np.unique(columns.ints("bytes_to_server")[unfinished]).tolist():
             left |= _repeated(facts.first_ns, unfinished & (columns.ints("bytes_to_server") == size))
     return left
@@ -421,11 +424,22 @@ def _gave_up(row: Row) -> bool:
     return row["tls_outcome"] == "unanswered" and row["closed_by"] == "client" and not row["bytes_to_client"]
 
 
+TURNED_AWAY = (
+    "the server closed the connection right after the handshake: it probably requires a client certificate "
+    "(ssl.client.auth), or refuses the login"
+)
+
+
+def _is_over(row: Row) -> bool:
+    """Return whether a handshake went well as far as it can be read, and the connection was closed."""
+    return row["tls_alert"] is None and row["tls_outcome"] in ("completed", "unfinished")
+
+
 def _tls_reason(row: Row) -> str:
     """Return why a handshake failed, as far as it can be read."""
     if row["tls_outcome"] is None:
         return "it sent plaintext to a port that speaks TLS"
-    if row["tls_alert"] is None and row["tls_outcome"] in ("completed", "unfinished"):
+    if _is_over(row):
         return (
             "the client closed the connection right after the handshake: it probably does not trust the "
             "server's certificate"

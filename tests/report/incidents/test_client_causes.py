@@ -39,6 +39,15 @@ def wrong_password(story):
         line.close(at_ms + 10, by_client=False)
 
 
+def logs_in_too_often(story):
+    line = story.connect("10.1.0.2", client_id="eager", at_ms=10_000)
+    line.call(10_001, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+    line.call(10_003, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, {"auth_bytes": b""})
+    refusal = {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
+    for number in range(6):
+        line.call(10_100 + 300 * number, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, refusal)
+
+
 def right_password(story):
     line = story.connect("10.1.0.2", client_id="good", at_ms=10_000)
     line.call(10_001, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
@@ -57,6 +66,25 @@ def new_topic(story):
     for number in range(2):
         metadata(line, 10_000 + 100 * number, "invoices", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     produce(line, 10_400, topic="invoices")
+
+
+def created_again(story, *, refused=True):
+    """A topic gets another id; its writer is refused for two seconds meanwhile, or is not."""
+    line = story.connect("10.1.0.2", client_id="writer")
+    for at_ms in range(100, 29_000, 200):
+        gone = refused and 10_000 <= at_ms < 12_000
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if gone else 0
+        produce(line, at_ms, topic="audit", error=code, offset=at_ms)
+    for number in range(2):
+        named = {"name": "audit", "topic_id": bytes(15) + bytes([7 + number]), "partitions": []}
+        request = {"topics": [{"topic_id": bytes(16), "name": "audit"}]}
+        response = {"brokers": [], "controller_id": 1, "topics": [named], "cluster_id": None}
+        line.call(5_050 + 10_000 * number, 1, ApiKey.METADATA, 12, request, response)
+
+
+def topics_of_one_name(story):
+    """Two clusters in one capture."""
+    created_again(story, refused=False)
 
 
 def quota(story, throttle_ms=300):
@@ -212,10 +240,12 @@ CASES = {
     "restart_loop": (dies_after_each_start, goes_on_by_another_connection),
     "wrong_password": (wrong_password, right_password),
     "login_missing": (without_login, server_that_stops),
+    "login_out_of_turn": (logs_in_too_often, wrong_password),
     "missing_right": (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), refused(0)),
     "quota": (quota, little_quota),
     "record_too_large": (refused(ErrorCode.MESSAGE_TOO_LARGE), refused(0)),
     "invalid_timestamp": (refused(ErrorCode.INVALID_TIMESTAMP), refused(0)),
+    "topic_recreated": (created_again, topics_of_one_name),
     "missing_topic": (missing_topic, new_topic),
     "metadata_storm": (metadata_storm, lists_topics),
     "connection_storm": (connection_storm, starts_at_once),
@@ -296,3 +326,29 @@ def test_a_topic_that_was_there_before_is_gone_for_all_of_its_clients(tmp_path):
     assert (incident.cause, incident.subject.name) == ("missing_topic", "audit")
     assert incident.headline.startswith("Topic audit is gone since ")
     assert "other at 10.1.0.3, writer at 10.1.0.2" in incident.headline
+
+
+def test_clients_that_lose_a_right_at_one_time_are_one_incident(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    for number, name in enumerate(("writer", "other")):
+        line = story.connect(f"10.1.0.{2 + number}", client_id=name)
+        for at_ms in range(100 + number, 29_000, 400):
+            gone = at_ms >= 12_000 + 2_000 * number
+            produce(line, at_ms, topic="audit", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED if gone else 0)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("missing_right", "audit")
+    assert incident.headline.startswith("2 clients may not use topic audit since ")
+    assert "of other at 10.1.0.3, writer at 10.1.0.2 not authorized" in incident.headline
+
+
+def test_a_wrong_password_is_not_hidden_by_logins_out_of_turn(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    line = story.connect("10.1.0.2", client_id="bad", at_ms=2_000)
+    refusal = {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
+    for number in range(3):
+        line.call(2_100 + 300 * number, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, refusal)
+    wrong_password(story)
+    incidents = analyzed(story, tmp_path).incidents
+    assert [one.cause for one in incidents] == ["wrong_password", "login_out_of_turn"]

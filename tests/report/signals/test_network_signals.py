@@ -92,6 +92,19 @@ def test_clients_that_come_back_with_other_connections() -> None:
     assert (incident.cause, incident.subject.name) == ("path_dead", f"host {CLIENT} and {BROKER}:9092")
 
 
+def test_connections_that_were_closed_before_a_pause_do_not_take_part_in_it() -> None:
+    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
+    rows = pair_connections()
+    pair = [row for row in rows if (row["client_host"], row["server_host"]) == (CLIENT, BROKER)]
+    closed = BEGIN + CUT_S * SECOND - SECOND // 2
+    pair[0] |= {"last_time_ns": closed, "closed_ns": closed, "closed": "fin"}
+    again = pair[0] | {
+        "connection": 100, "first_time_ns": BEGIN + BACK_S * SECOND, "closed": "open", "closed_ns": None,
+        "last_time_ns": BEGIN + LENGTH_S * SECOND,
+    }  # fmt: skip
+    assert causes(report_of(steps, connections=[*rows, again])) == []
+
+
 def test_a_host_that_pauses_with_all_others_is_no_dead_path() -> None:
     steps = [
         row

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.partials import summarise
 from kdissect.report.signals.path_series import PathSeries, common_host
 from kdissect.tables.schemas import TCP_SPANS, TCP_STEPS
@@ -45,6 +48,21 @@ def test_standstills_have_a_sender() -> None:
     spans = [standstill(A, B, False, 2000, 3000), standstill(A, B, True, 1000, 2000)]
     found = series_of([], spans).standstills
     assert [(one.sender, one.receiver) for one in found] == [(A, B), (B, A)]
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "through"), [(900, 6100, True), (1500, 6100, False), (900, 5000, False)]
+)
+def test_request_that_waits_through_a_span_and_is_answered(begin_ms: int, end_ms: int, through: bool) -> None:
+    row = {
+        "first_begin_ns": BEGIN + begin_ms * MS, "last_end_ns": BEGIN + end_ms * MS, "connection": 7,
+    }  # fmt: skip
+    waits = TableColumns(pa.Table.from_pylist([row]))
+    facts = SimpleNamespace(rows=lambda _table: np.array([3]))
+    series = PathSeries(cast("Any", SimpleNamespace(facts=facts, table=lambda _part: waits)))
+    span = BEGIN + SECOND, BEGIN + 6 * SECOND
+    assert series.answered_after(np.array([3, 4]), *span) is through
+    assert not series.answered_after(np.array([4]), *span)
 
 
 def test_a_host_that_pairs_have_in_common() -> None:

@@ -227,6 +227,15 @@ def test_clients_that_leave_right_after_the_handshake_do_not_trust_the_certifica
     assert "right after the handshake: it probably does not trust" in incident.headline
 
 
+def test_servers_that_close_right_after_the_handshake_turn_the_client_away() -> None:
+    """Some of its connections are closed by the client, which learns it from the alert."""
+    connections = [tls(100 + n, **LEFT | {"closed_by": ("client", "server")[n % 2]}) for n in range(6)]
+    (incident,) = report_of(traffic(), (), [*pair_connections(), *connections]).incidents
+    assert incident.cause == "tls_failure"
+    assert "6 TLS handshakes" in incident.headline
+    assert "it probably requires a client certificate (ssl.client.auth)" in incident.headline
+
+
 def test_a_client_that_never_ends_the_handshake_is_seen_beside_one_that_works() -> None:
     """On a loopback all clients have one address: the failing one sends the same ClientHello each time."""
     unfinished = LEFT | {"tls_outcome": "unfinished", "bytes_to_server": 349, "bytes_to_client": 1277}
