@@ -56,7 +56,7 @@ def _recreated_topics(context: SignalContext, errors: Sequence[Observation]) -> 
     for row in context.partial.table(NAMES).to_pylist():
         if row["topic"] is not None and row["topic_id"] is not None:
             ids[row["topic"]].add(row["topic_id"])
-    facts = ClientFacts(context)
+    facts = context.shared(ClientFacts)
     for topic in sorted(name for name, own in ids.items() if len(own) > 1):
         gone = [row for row in errors if row.location.topic == topic and row.code in GONE]
         for spell in spells(gone, SPELL_NS):
