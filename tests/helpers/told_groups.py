@@ -135,3 +135,14 @@ def background(story: Story, seconds: int = 30) -> Line:
     for at_ms in range(10, 1000 * seconds, 200):
         produce(writer, at_ms, offset=at_ms // 20)
     return writer
+
+
+def refused(code, times=6):
+    """A writer that is refused from its begin on."""
+
+    def tell(story):
+        line = story.connect("10.1.0.2", client_id="bad", at_ms=9900)
+        for number in range(times):
+            produce(line, 10_000 + 1000 * number, error=code)
+
+    return tell

@@ -7,6 +7,7 @@ one cause explains of another can be seen at a glance.
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
+from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
@@ -316,6 +317,7 @@ CAUSES = (
         means="The partition of __consumer_offsets or __transaction_state that holds it got another leader.",
         next="elections at that moment; the brokers that lead these internal topics",
     ),
+    *ACCESS_CAUSES,
     *CLIENT_CAUSES,
     *GROUP_CAUSES,
     Cause(

@@ -43,8 +43,6 @@ GOT_WORSE = (
 )
 WORSE_NS = 60 * SECOND
 NAMED = 3
-AT_ONE_TIME_NS = 10 * SECOND
-"""Clients that are refused first within this time lost their right in the same moment."""
 
 
 def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
@@ -80,37 +78,6 @@ def missing_topic(case: Case) -> Diagnosis | None:
         core,
         speaks_for=("its records were written or read before",),
     )
-
-
-def missing_right(case: Case) -> Diagnosis:
-    """Clients may not use a topic; several of them that are refused at one time have one reason."""
-    own = case.anchor
-    near = case.near((own.kind,), Relation.TOPIC, AT_ONE_TIME_NS, AT_ONE_TIME_NS) if own.topics else []
-    core = (own, *(one for one in near if abs(one.begin_ns - own.begin_ns) <= AT_ONE_TIME_NS))
-    clients = sorted({client for one in core for client in one.clients})
-    if len(clients) < 2:
-        return stated(0.95)(case)
-    begin = min(one.begin_ns for one in core)
-    topics = sorted({topic for one in core for topic in one.topics})
-    count = sum(one.measures["count"] for one in core)
-    return Diagnosis(
-        Subject(kind=SubjectKind.TOPIC, name=own.topics[0]),
-        begin,
-        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
-        f"{counted(len(clients), 'client')} may not use topic {listed(topics, NAMED)} since "
-        f"{format_clock(begin)}: {counted(count, 'request')} of {listed(clients, NAMED)} not authorized",
-        0.95,
-        core,
-        speaks_for=("all of them were refused first within a few seconds",),
-    )
-
-
-def wrong_password(case: Case) -> Diagnosis | None:
-    """Logins that fail, by a response or by a close; what the finding knows in addition is a consequence."""
-    is_finding = case.anchor.kind == "authentication_failed"
-    if is_finding and case.near(("credentials_refused",), Relation.CLIENT, WORSE_NS, WORSE_NS):
-        return None
-    return stated(0.95)(case)
 
 
 def deployment(case: Case) -> Diagnosis | None:
@@ -177,66 +144,6 @@ CLIENT_CAUSES = (
         against="nothing gets worse: a deployment is no incident",
         means="The new version of the client, or its settings, behaves worse than the one before.",
         next="what changed between the two versions; going back to the one before",
-    ),
-    Cause(
-        name="wrong_password",
-        layer=Layer.CLIENT,
-        severity=CRITICAL,
-        anchors=("credentials_refused", "authentication_failed"),
-        judge=wrong_password,
-        links=FOLLOWS_A_CLIENT,
-        needs="SASL authentication of a client fails: by its response, or the server closes the connection "
-        "after the token",
-        against="other logins of the client succeed",
-        means="The client has wrong credentials, or a mechanism that the listener does not "
-        "offer; it cannot work.",
-        next="the user and the password of this client, sasl.mechanism, and when they were changed",
-    ),
-    Cause(
-        name="login_missing",
-        layer=Layer.CLIENT,
-        severity=CRITICAL,
-        anchors=("login_absent",),
-        judge=stated(0.85),
-        links=FOLLOWS_A_CLIENT,
-        needs="servers close three or more connections of a client at its first request after ApiVersions, "
-        "none of which began a login, and never answer it",
-        against="the request has a version that the server does not speak, or is very large",
-        means="The listener wants a SASL login, and the client does not begin one.",
-        next="security.protocol of the client (SASL_PLAINTEXT or SASL_SSL), and the port that it uses",
-    ),
-    Cause(
-        name="login_out_of_turn",
-        layer=Layer.CLIENT,
-        severity=WARNING,
-        anchors=("login_out_of_turn",),
-        judge=stated(0.9),
-        links=(
-            Link(
-                ("errors_repeated", "unanswered_cut", "connection_churn", "connections_storm"),
-                Relation.CLIENT,
-                10 * SECOND,
-                30 * SECOND,
-            ),
-        ),
-        needs="two or more SASL requests of a client are refused with ILLEGAL_SASL_STATE",
-        against="",
-        means="The password is not the reason. The client logs in again on a connection within a second of "
-        "the login before (KIP-368), or logs in at a listener that takes no logins.",
-        next="how often the client's library logs in again; security.protocol of the client and of the "
-        "listener",
-    ),
-    Cause(
-        name="missing_right",
-        layer=Layer.CLIENT,
-        severity=CRITICAL,
-        anchors=("right_missing",),
-        judge=missing_right,
-        links=FOLLOWS_A_CLIENT,
-        needs="a request is refused with an authorization error",
-        against="",
-        means="The ACLs do not allow what this client asks for.",
-        next="the principal of the client, and the ACLs of the topic, group or transactional id",
     ),
     Cause(
         name="quota",

@@ -26,6 +26,9 @@ RESET_KINDS = (SignalKind("connections_reset", "connections of one host are rese
 RESETS, LASTED_NS, STEPS = 6, 5 * SECOND, 4
 """So many resets, over such a time, in so many of its seconds."""
 
+MOST_LOOKED = 1_000
+"""Each look goes through all connections; of more resets than that, some are looked at, evenly spread."""
+
 AFTER_NS = SECOND // 2
 """Others that go on for so long after a reset do not end with it."""
 
@@ -43,7 +46,9 @@ def reset_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for the client host whose connections are reset, if it has nearly all resets."""
     columns, facts = context.facts.columns, context.connections
     reset = columns.equals("closed", "rst") & facts.talks & facts.ends & (columns.ints("responses") > 0)
-    alone = np.array([row for row in np.flatnonzero(reset).tolist() if _is_alone(context, row)], np.int64)
+    rows = np.flatnonzero(reset)
+    rows = rows[:: 1 + len(rows) // MOST_LOOKED]
+    alone = np.array([row for row in rows.tolist() if _is_alone(context, row)], np.int64)
     hosts, counts = np.unique(facts.host[alone], return_counts=True)
     for host in hosts[counts >= SHARE * len(alone)].tolist():
         rows = alone[facts.host[alone] == host]

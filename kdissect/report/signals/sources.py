@@ -26,6 +26,7 @@ from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
+from kdissect.report.signals.tls_signals import TLS_KINDS, tls_signals
 from kdissect.report.signals.topic_latency import TOPIC_LATENCY_KINDS, topic_latency_signals
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
@@ -37,6 +38,7 @@ Source = Callable[[SignalContext], Iterable[Signal]]
 SOURCES: tuple[Source, ...] = (
     path_signals,
     transport_signals,
+    tls_signals,
     unseen_segments,
     wait_signals,
     policy_signals,
@@ -63,6 +65,7 @@ SOURCES: tuple[Source, ...] = (
 ALL_KINDS = (
     *PATH_KINDS,
     *TRANSPORT_KINDS,
+    *TLS_KINDS,
     *WAIT_KINDS,
     *POLICY_KINDS,
     *RESET_KINDS,

@@ -1,10 +1,9 @@
-"""Signals about single connections and addresses: what a packet's size or age, a window or TLS did to them.
+"""Signals about single connections and addresses: what a packet's size or age, or a window did to them.
 
 large_segments_stuck     large segments never arrive on a path on which small ones do
 idle_connection_dropped  data after a long silence gets no acknowledgment, while other connections go on
 window_closed            a client's receive window was closed while the server had data for it
 advertised_refused       an address that a broker advertises never accepts a connection
-tls_handshake_failed     TLS handshakes of a host failed, or one side spoke no TLS
 """
 
 from collections import Counter, defaultdict
@@ -13,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.connection_evidence import (
-    Row,
     connection_evidence,
     select_connections,
 )
@@ -30,7 +26,7 @@ from kdissect.report.signals.network_signals import host_name
 from kdissect.report.signals.path_series import PathSeries, Standstill
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import counted, listed
 from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_duration
 
 TRANSPORT_KINDS = (
@@ -38,7 +34,6 @@ TRANSPORT_KINDS = (
     SignalKind("idle_connection_dropped", "data after a silence gets no acknowledgment", SignalCounts.WAITS),
     SignalKind("window_closed", "a client's receive window was closed", SignalCounts.WAITS),
     SignalKind("advertised_refused", "an advertised address accepts nobody", SignalCounts.ATTEMPTS),
-    SignalKind("tls_handshake_failed", "TLS handshakes failed", SignalCounts.ATTEMPTS),
 )
 
 SECOND = 10**9
@@ -56,19 +51,11 @@ CLOSED_NS = SECOND // 5
 
 CLOSED_SPANS, CLOSED_TOTAL_NS = 3, SECOND
 
-TLS_ALERT_BYTES = 7
-"""An alert as a record of its own: five bytes of header, level and description (RFC 8446, section 6)."""
-
-AT_ONCE_NS, LEFT_AT_ONCE, RETRY_NS = SECOND, 5, 5 * SECOND
-"""A client leaves at once if it does so within this, so many times, with less than the third in between."""
-
 UNANSWERED_NS = SECOND
 """An attempt to connect that nobody answered for less may be answered after the end of the capture."""
 
 UP_EDGE_NS = 2 * SECOND
 """A broker that is up need not talk in the first and the last seconds of a capture."""
-
-FAILED = ("failed", "unanswered")
 
 
 def transport_signals(context: SignalContext) -> Iterator[Signal]:
@@ -78,7 +65,6 @@ def transport_signals(context: SignalContext) -> Iterator[Signal]:
     yield from _dropped(context, series)
     yield from _closed_windows(context)
     yield from _advertised(context)
-    yield from _tls_failures(context)
 
 
 def _rows_of(context: SignalContext, numbers: set[int]) -> np.ndarray:
@@ -323,135 +309,3 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
         for server, (host, client), talks in zip(servers, clients, throughout.tolist(), strict=True)
         if talks
     )
-
-
-# TLS
-
-
-def _tls_failures(context: SignalContext) -> Iterator[Signal]:
-    columns = context.facts.columns
-    failed = np.zeros(columns.rows, bool)
-    for outcome in FAILED:
-        failed |= columns.equals("tls_outcome", outcome) & context.facts.closed & ~context.facts.lossy
-    answered_by_alert = (columns.ints("bytes_to_client") == TLS_ALERT_BYTES) & (
-        columns.ints("responses") == 0
-    )
-    plaintext = answered_by_alert & ~columns.present("tls_outcome") & (columns.ints("requests") > 0)
-    wanted = failed | plaintext | _left_at_once(context)
-    rows = select_connections(
-        context.rules, wanted, "tls_outcome", "tls_alert", "tls_alert_by", "closed_by", "bytes_to_client"
-    )
-    turned_away = {row["client_host"] for row in rows if _is_over(row) and row["closed_by"] == "server"}
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        reason = TURNED_AWAY if _is_over(row) and row["client_host"] in turned_away else _tls_reason(row)
-        groups[row["client_host"] or "?", reason].append(row)
-    for (client_host, reason), connections in groups.items():
-        if len(connections) == 1 and _gave_up(connections[0]):
-            continue
-        servers = sorted(
-            {context.servers.name(row["server_host"], row["server_port"]) for row in connections}
-        )
-        named = sorted(
-            {client_text(row["client_id"], client_host) for row in connections if row["client_id"]}
-        )
-        who = listed(named, 2) or f"host {client_host}"
-        begin, last = connections[0]["first_time_ns"], connections[-1]["last_time_ns"]
-        yield make_signal(
-            "tls_handshake_failed",
-            (SubjectKind.CLIENT, named[0]) if len(named) == 1 else (SubjectKind.HOST, f"host {client_host}"),
-            (begin, None if last >= context.end_ns - 5 * SECOND else last),
-            f"{counted(len(connections), 'TLS handshake')} of {who} with {listed(servers, 3)} failed from "
-            f"{format_clock(begin)} on: {reason}",
-            measures={"attempts": len(connections)},
-            servers=servers,
-            clients={client_text(row["client_id"], client_host) for row in connections},
-            requests=len(connections),
-            evidence=[connection_evidence(who, reason, connections)],
-        )
-
-
-def _left_at_once(context: SignalContext) -> Mask:
-    """Return TLS connections that are closed right after the handshake, if a host does nothing else.
-
-    Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Servers
-    learn only then that a client of TLS 1.3 has no certificate, and their alert is encrypted. Where
-    other connections of the host go on, those count that never finish the handshake, and whose clients send
-    equally much each time: one client sends the same ClientHello again.
-    """
-    columns, facts = context.facts.columns, context.connections
-    shaken = columns.equals("tls_outcome", "completed") | columns.equals("tls_outcome", "unfinished")
-    shaken &= columns.equals("protocol", "tls") & columns.equals("opened", "handshake")
-    short = shaken & context.facts.closed
-    short &= (facts.closed_ns - facts.first_ns <= AT_ONCE_NS) & ~context.facts.lossy
-    left = np.zeros(columns.rows, bool)
-    for host in np.unique(facts.host[short]).tolist():
-        own = facts.host == host
-        at_once = own & short
-        servers = np.unique(facts.server[at_once])
-        others = own & ~short & shaken & np.isin(facts.server, servers)
-        if not others.any():
-            left |= _repeated(facts.first_ns, at_once)
-            continue
-        unfinished = at_once & columns.equals("tls_outcome", "unfinished") & ~facts.by_server
-        for size in np.unique(columns.ints("bytes_to_server")[unfinished]).tolist():
-            left |= _repeated(facts.first_ns, unfinished & (columns.ints("bytes_to_server") == size))
-    return left
-
-
-def _repeated(first_ns: Ints, chosen: Mask) -> Mask:
-    """Return these connections if they are many, and follow each other as retries do; else none."""
-    times = first_ns[chosen]
-    paced = len(times) >= LEFT_AT_ONCE and int(times.max() - times.min()) <= RETRY_NS * len(times)
-    return chosen if paced else np.zeros(len(first_ns), bool)
-
-
-ALERTS = {
-    "certificate_expired": "{sender} rejected an expired certificate",
-    "unknown_ca": "{sender} does not know the authority (CA) that signed the certificate",
-    "bad_certificate": "{sender} rejected the certificate",
-    "certificate_unknown": "{sender} does not trust the certificate",
-    "certificate_required": "{sender} requires a client certificate",
-    "protocol_version": "{sender} does not accept the version of TLS",
-    "handshake_failure": "{sender} found no cipher suite or certificate in common",
-    "unrecognized_name": "{sender} does not know the host name",
-}
-"""What alerts mean (RFC 8446, section 6.2); others stand by their names."""
-
-
-def _gave_up(row: Row) -> bool:
-    """Return whether a client closed before the server said anything: it may just have ended."""
-    return row["tls_outcome"] == "unanswered" and row["closed_by"] == "client" and not row["bytes_to_client"]
-
-
-TURNED_AWAY = (
-    "the server closed the connection right after the handshake: it probably requires a client certificate "
-    "(ssl.client.auth), or refuses the login"
-)
-
-
-def _is_over(row: Row) -> bool:
-    """Return whether a handshake went well as far as it can be read, and the connection was closed."""
-    return row["tls_alert"] is None and row["tls_outcome"] in ("completed", "unfinished")
-
-
-def _tls_reason(row: Row) -> str:
-    """Return why a handshake failed, as far as it can be read."""
-    if row["tls_outcome"] is None:
-        return "it sent plaintext to a port that speaks TLS"
-    if _is_over(row):
-        return (
-            "the client closed the connection right after the handshake: it probably does not trust the "
-            "server's certificate"
-        )
-    if row["tls_outcome"] == "unanswered":
-        if row["closed_by"] == "server" or row["bytes_to_client"]:
-            return "it spoke TLS to a port that has none"
-        return "the server did not answer the ClientHello"
-    sender = f"the {row['tls_alert_by']}" if row["tls_alert_by"] else "one side"
-    if row["tls_alert"] == "encrypted":
-        what = "does not trust the server's certificate" if sender == "the client" else "rejected the client"
-        return f"{sender} broke the handshake off with an encrypted alert: it probably {what}"
-    if row["tls_alert"] in ALERTS:
-        return ALERTS[row["tls_alert"]].format(sender=sender)
-    return f"{sender} sent the alert {row['tls_alert'] or 'of an unknown kind'}"

@@ -8,7 +8,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, causes_of, produce
+from tests.helpers.told_groups import analyzed, background, causes_of, produce, refused
 
 
 def metadata(line, at_ms, topic="orders", error=0):
@@ -16,43 +16,6 @@ def metadata(line, at_ms, topic="orders", error=0):
     found = {"error_code": error, "name": topic, "partitions": []}
     response = {"brokers": [], "controller_id": 1, "topics": [found]}
     line.call(at_ms, 1, ApiKey.METADATA, 1, {"topics": [{"name": topic}]}, response)
-
-
-def refused(code, times=6):
-    """A writer that is refused from its begin on."""
-
-    def tell(story):
-        line = story.connect("10.1.0.2", client_id="bad", at_ms=9900)
-        for number in range(times):
-            produce(line, 10_000 + 1000 * number, error=code)
-
-    return tell
-
-
-def wrong_password(story):
-    for number in range(4):
-        line = story.connect("10.1.0.2", client_id="bad", at_ms=10_000 + 2000 * number)
-        at_ms = 10_001 + 2000 * number
-        line.call(at_ms, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
-        refusal = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "auth_bytes": b""}
-        line.call(at_ms + 2, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, refusal)
-        line.close(at_ms + 10, by_client=False)
-
-
-def logs_in_too_often(story):
-    line = story.connect("10.1.0.2", client_id="eager", at_ms=10_000)
-    line.call(10_001, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
-    line.call(10_003, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, {"auth_bytes": b""})
-    refusal = {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
-    for number in range(6):
-        line.call(10_100 + 300 * number, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, refusal)
-
-
-def right_password(story):
-    line = story.connect("10.1.0.2", client_id="good", at_ms=10_000)
-    line.call(10_001, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
-    line.call(10_003, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, {"auth_bytes": b""})
-    produce(line, 10_010)
 
 
 def missing_topic(story):
@@ -206,20 +169,6 @@ def served_old_client(story):
     old_client(story, is_served=True)
 
 
-def without_login(story, times=6):
-    """A client whose connections are closed at its first request after ApiVersions."""
-    for number in range(times):
-        at_ms = 10_000 + 1_000 * number
-        line = story.connect("10.1.0.2", ("10.0.0.1", 9094), client_id="plain", at_ms=at_ms)
-        line.call(at_ms + 1, 1, ApiKey.API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
-        line.ask(at_ms + 3, ApiKey.METADATA, 9, {"topics": []})
-        line.close(at_ms + 4, by_client=False)
-
-
-def server_that_stops(story):
-    without_login(story, times=2)
-
-
 def dies_after_each_start(story, life_ms=2_000, every_ms=2_500):
     for begin_ms in range(5_000, 24_000, every_ms):
         lines = [
@@ -238,10 +187,6 @@ def goes_on_by_another_connection(story):
 
 CASES = {
     "restart_loop": (dies_after_each_start, goes_on_by_another_connection),
-    "wrong_password": (wrong_password, right_password),
-    "login_missing": (without_login, server_that_stops),
-    "login_out_of_turn": (logs_in_too_often, wrong_password),
-    "missing_right": (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), refused(0)),
     "quota": (quota, little_quota),
     "record_too_large": (refused(ErrorCode.MESSAGE_TOO_LARGE), refused(0)),
     "invalid_timestamp": (refused(ErrorCode.INVALID_TIMESTAMP), refused(0)),
@@ -293,17 +238,6 @@ def test_a_client_that_fails_from_its_begin_on_is_dated_to_its_begin(tmp_path: P
     assert 9_900 < begin_ms < 10_100
 
 
-def test_a_wrong_password_names_the_mechanism_and_how_often(tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    wrong_password(story)
-    (incident, *_) = analyzed(story, tmp_path).incidents
-    assert incident.headline.startswith(
-        "bad at 10.1.0.2 failed to authenticate (SASL PLAIN; user bob): 4 requests refused with "
-        "SASL_AUTHENTICATION_FAILED from "
-    )
-
-
 def test_a_client_that_is_too_old_names_its_versions_and_since_when(tmp_path: Path) -> None:
     story = Story()
     background(story)
@@ -326,29 +260,3 @@ def test_a_topic_that_was_there_before_is_gone_for_all_of_its_clients(tmp_path):
     assert (incident.cause, incident.subject.name) == ("missing_topic", "audit")
     assert incident.headline.startswith("Topic audit is gone since ")
     assert "other at 10.1.0.3, writer at 10.1.0.2" in incident.headline
-
-
-def test_clients_that_lose_a_right_at_one_time_are_one_incident(tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    for number, name in enumerate(("writer", "other")):
-        line = story.connect(f"10.1.0.{2 + number}", client_id=name)
-        for at_ms in range(100 + number, 29_000, 400):
-            gone = at_ms >= 12_000 + 2_000 * number
-            produce(line, at_ms, topic="audit", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED if gone else 0)
-    (incident,) = analyzed(story, tmp_path).incidents
-    assert (incident.cause, incident.subject.name) == ("missing_right", "audit")
-    assert incident.headline.startswith("2 clients may not use topic audit since ")
-    assert "of other at 10.1.0.3, writer at 10.1.0.2 not authorized" in incident.headline
-
-
-def test_a_wrong_password_is_not_hidden_by_logins_out_of_turn(tmp_path: Path) -> None:
-    story = Story()
-    background(story)
-    line = story.connect("10.1.0.2", client_id="bad", at_ms=2_000)
-    refusal = {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
-    for number in range(3):
-        line.call(2_100 + 300 * number, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, refusal)
-    wrong_password(story)
-    (incident, *_) = analyzed(story, tmp_path).incidents
-    assert incident.cause == "wrong_password"
