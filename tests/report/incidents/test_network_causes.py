@@ -9,6 +9,7 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import PATH_KINDS
 from kdissect.report.signals.sources import KINDS
+from kdissect.report.signals.tls_signals import TLS_KINDS
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS
 from tests.helpers import recorded
 
@@ -24,7 +25,10 @@ def test_anchors_and_links_are_kinds_of_signals(cause: Cause) -> None:
 
 def test_every_signal_of_the_network_is_the_anchor_of_one_cause() -> None:
     anchors = [anchor for cause in NETWORK_CAUSES for anchor in cause.anchors]
-    kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS)} | {"address_shared", "connections_reset"}
+    kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS, *TLS_KINDS)} | {
+        "address_shared",
+        "connections_reset",
+    }
     assert sorted(anchors) == sorted(kinds)
 
 
