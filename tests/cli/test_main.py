@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import COMMAND, environment
+from tests.helpers.command import COMMAND, environment, interrupted
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,21 +35,10 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 @pytest.mark.spark
 def test_the_first_interrupt_reports_what_was_read() -> None:
-    run = subprocess.Popen(
-        [*COMMAND, "analyze", CAPTURE, "--split-bytes", "50000", "--full"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # Else everything may be read before the signal comes.
-        env=environment(KDISSECT_STARTUP="-local_scan"),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    assert run.stderr
-    for line in run.stderr:
-        if b"packets," in line:
-            break
-    run.send_signal(signal.SIGINT)
-    output, errors = run.communicate(timeout=250)
-    assert run.returncode == 130
+    # Without a scan at start-up: else everything may be read before the signal comes.
+    arguments = ("analyze", CAPTURE, "--split-bytes", "50000", "--full")
+    code, output, errors = interrupted(*arguments, KDISSECT_STARTUP="-local_scan")
+    assert code == 130
     assert b"interrupted: what came until now is reported" in errors
     assert b"interrupted: only 49.1 KiB of 789 KiB were read" in errors
     assert b"Traceback" not in errors

@@ -6,6 +6,7 @@ that of the package put into it.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,25 @@ def kdissect(
         input=stdin, capture_output=True, env=environment(**more), timeout=280, check=False,
     )  # fmt: skip
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def interrupted(*arguments: str | Path, **more: str) -> tuple[int, bytes, bytes]:
+    """Run the command, and send SIGINT when it has told what it reads. Return its code, output and errors."""
+    run = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(**more),
+        # Whoever runs the tests may ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    assert run.stderr
+    for line in run.stderr:
+        if b"packets," in line:
+            break
+    run.send_signal(signal.SIGINT)
+    output, errors = run.communicate(timeout=250)
+    return run.returncode, output, errors
 
 
 def assert_one_sentence(text: str) -> None:

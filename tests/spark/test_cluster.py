@@ -3,7 +3,6 @@
 import gzip
 import os
 import re
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from kdissect.spark.table_writer import (
     TableStore,
 )
 from kdissect.tables.schemas import TABLES
-from tests.helpers.command import COMMAND, environment
+from tests.helpers.command import interrupted
 from tests.helpers.spark_cluster import Standalone
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
@@ -214,20 +213,11 @@ def test_the_first_interrupt_reports_what_was_read(free_cluster: Standalone, tmp
     (tmp_path / "spark-defaults.conf").write_text(
         "".join(f"{name} {value}\n" for name, value in free_cluster.confs.items())
     )
-    run = subprocess.Popen(
-        [*COMMAND, "analyze", CAPTURE, "--full", "--master", free_cluster.master, "--split-bytes", "50000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=str(free_cluster.python)),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    assert run.stderr
-    for line in run.stderr:
-        if b"packets," in line:
-            break
-    run.send_signal(signal.SIGINT)
-    output, errors = run.communicate(timeout=250)
-    assert run.returncode == 130, errors
+    code, output, errors = interrupted(
+        "analyze", CAPTURE, "--full", "--master", free_cluster.master, "--split-bytes", "50000",
+        SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=str(free_cluster.python),
+    )  # fmt: skip
+    assert code == 130, errors
     assert b"interrupted: what came until now is reported" in errors
     told = re.search(rb"interrupted: only ([\d.]+) KiB of 1.60 MiB were read", errors)
     assert told, errors

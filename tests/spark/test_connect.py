@@ -2,8 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
-from tests.helpers.command import COMMAND, environment, kdissect
+from tests.helpers.command import interrupted, kdissect
 from tests.helpers.spark_cluster import ConnectServer
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
@@ -109,20 +107,8 @@ def test_executors_survey(far: ConnectEngine, tmp_path: Path) -> None:
 
 def test_the_first_interrupt_reports_what_was_read(server: ConnectServer) -> None:
     arguments = ["analyze", REPORTED, "--full", "--remote", server.master, "--split-bytes", "20000"]
-    run = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    assert run.stderr
-    for line in run.stderr:
-        if b"packets," in line:
-            break
-    run.send_signal(signal.SIGINT)
-    output, errors = run.communicate(timeout=250)
-    assert run.returncode == 130, errors
+    code, output, errors = interrupted(*arguments)
+    assert code == 130, errors
     assert b"interrupted: what came until now is reported" in errors
     told = re.search(rb"interrupted: only ([\d.]+) KiB of ([\d.]+) [KM]iB were read", errors)
     assert told, errors
