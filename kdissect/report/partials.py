@@ -118,7 +118,7 @@ def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table], togethe
     """Return whether no row of a table can meet one of another: their connections are all different.
 
     Tasks share no connections, and the tables that grow with connections are the large ones. Grouping their
-    rows once more took half of the driver's memory on a capture of 58,000 connections.
+    rows once more takes time and memory of the driver, and changes nothing.
     """
     if part.most or CONNECTION not in dict(part.keys):
         return False

@@ -6,32 +6,35 @@ changed. They are one incident, which names them all.
 
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
-from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, stated
+from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, WORSE_NS, joined, stated
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import counted, listed
 from kdissect.text import format_clock
 
-WORSE_NS = 60 * SECOND
 NAMED = 3
 AT_ONE_TIME_NS = 10 * SECOND
-"""Clients that are refused first within this time lost their right in the same moment."""
+"""Clients that are refused first within this time have one reason."""
+
+ONE_REASON = "all of them were refused first within a few seconds"
 
 
 def missing_right(case: Case) -> Diagnosis | None:
     """Clients may not use a topic; several of them that are refused at one time have one reason."""
-    core = refused_together(case, Relation.TOPIC) if case.anchor.topics else ()
+    core = _refused_together(case, Relation.TOPIC) if case.anchor.topics else ()
     clients = sorted({client for one in core for client in one.clients})
     if len(clients) < 2:
         return stated(0.95)(case)
     topics = sorted({topic for one in core for topic in one.topics})
     count = sum(one.measures["count"] for one in core)
     begin_ns = min(one.begin_ns for one in core)
-    return together(
-        case,
+    return joined(
         core,
+        Subject(kind=SubjectKind.TOPIC, name=case.anchor.topics[0]),
         f"{counted(len(clients), 'client')} may not use topic {listed(topics, NAMED)} since "
         f"{format_clock(begin_ns)}: {counted(count, 'request')} of {listed(clients, NAMED)} not authorized",
+        0.95,
+        ONE_REASON,
     )
 
 
@@ -40,38 +43,26 @@ def wrong_password(case: Case) -> Diagnosis | None:
     is_finding = case.anchor.kind == "authentication_failed"
     if is_finding and case.near(("credentials_refused",), Relation.CLIENT, WORSE_NS, WORSE_NS):
         return None
-    core = () if is_finding else refused_together(case, Relation.SERVER)
+    core = () if is_finding else _refused_together(case, Relation.SERVER)
     clients = sorted({client for one in core for client in one.clients})
     if len(clients) < 2:
         return stated(0.95)(case)
     first = min(core, key=lambda one: one.begin_ns)
-    return together(
-        case,
+    return joined(
         core,
+        case.anchor.subject,
         f"{counted(len(clients), 'client')} fail to authenticate since {format_clock(first.begin_ns)} "
         f"({listed(clients, NAMED)}): {first.sentence}",
+        0.95,
+        ONE_REASON,
     )
 
 
-def refused_together(case: Case, relation: Relation) -> tuple[Signal, ...]:
+def _refused_together(case: Case, relation: Relation) -> tuple[Signal, ...]:
     """Return the anchor, and the refusals of its kind that began at one time with it."""
     own = case.anchor
     near = case.near((own.kind,), relation, AT_ONE_TIME_NS, AT_ONE_TIME_NS)
     return own, *(one for one in near if abs(one.begin_ns - own.begin_ns) <= AT_ONE_TIME_NS)
-
-
-def together(case: Case, core: tuple[Signal, ...], headline: str) -> Diagnosis:
-    """Return the diagnosis of several clients that are refused for one reason."""
-    topics = case.anchor.topics
-    return Diagnosis(
-        Subject(kind=SubjectKind.TOPIC, name=topics[0]) if topics else case.anchor.subject,
-        min(one.begin_ns for one in core),
-        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
-        headline,
-        0.95,
-        core,
-        speaks_for=("all of them were refused first within a few seconds",),
-    )
 
 
 ACCESS_CAUSES = (

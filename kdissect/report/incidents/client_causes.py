@@ -3,7 +3,14 @@
 from collections.abc import Callable
 
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
-from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, OF_GROUPS, OF_REFUSALS, stated
+from kdissect.report.incidents.client_links import (
+    FOLLOWS_A_CLIENT,
+    OF_GROUPS,
+    OF_REFUSALS,
+    WORSE_NS,
+    joined,
+    stated,
+)
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import counted, listed
@@ -41,7 +48,6 @@ GOT_WORSE = (
     "retries_storm",
     *OF_REFUSALS,
 )
-WORSE_NS = 60 * SECOND
 NAMED = 3
 
 
@@ -67,16 +73,14 @@ def missing_topic(case: Case) -> Diagnosis | None:
     topics = sorted({topic for one in core for topic in one.topics})
     verb = "is" if len(topics) == 1 else "are"
     clients = sorted({client for one in core for client in one.clients})
-    return Diagnosis(
+    return joined(
+        core,
         Subject(kind=SubjectKind.TOPIC, name=topics[0]),
-        begin,
-        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
         f"Topic {listed(topics, NAMED)} {verb} gone since {format_clock(begin)}, and was there before: "
         f"{counted(sum(one.measures['count'] for one in core), 'request')} of {listed(clients, NAMED)} "
         "refused with UNKNOWN_TOPIC_OR_PARTITION",
         0.9,
-        core,
-        speaks_for=("its records were written or read before",),
+        "its records were written or read before",
     )
 
 

@@ -1,13 +1,17 @@
-"""What causes of clients and groups share: the signals that they explain, and the plainest way to judge.
+"""What causes of clients and groups share: the signals that they explain, and the plainest ways to judge.
 
 Most of these causes rest on one signal whose sentence is the headline already: the error, or the events of a
 group, name the cause. What they explain are other signals of the same client or group.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Link, Relation
+from kdissect.report.model.incidents import Signal, Subject
+
+WORSE_NS = 60 * SECOND
+"""What follows from a change of a client, or has one reason with it, is seen within this time."""
 
 FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
 OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced")
@@ -82,3 +86,21 @@ def stated(confidence: float) -> Callable[[Case], Diagnosis]:
         )
 
     return judge
+
+
+def joined(
+    core: Sequence[Signal], subject: Subject, headline: str, confidence: float, reason: str
+) -> Diagnosis:
+    """Return the diagnosis of signals that are one incident, from the first begin to the last end.
+
+    `reason` says why they belong together.
+    """
+    return Diagnosis(
+        subject,
+        min(one.begin_ns for one in core),
+        None if any(one.end_ns is None for one in core) else max(one.end_ns or 0 for one in core),
+        headline,
+        confidence,
+        tuple(core),
+        speaks_for=(reason,),
+    )

@@ -56,10 +56,14 @@ def _recreated_topics(context: SignalContext, errors: Sequence[Observation]) -> 
     for row in context.partial.table(NAMES).to_pylist():
         if row["topic"] is not None and row["topic_id"] is not None:
             ids[row["topic"]].add(row["topic_id"])
+    again = {name for name, own in ids.items() if len(own) > 1}
+    gone: dict[str, list[Observation]] = defaultdict(list)
+    for row in errors:
+        if row.location.topic in again and row.code in GONE:
+            gone[row.location.topic].append(row)
     facts = context.shared(ClientFacts)
-    for topic in sorted(name for name, own in ids.items() if len(own) > 1):
-        gone = [row for row in errors if row.location.topic == topic and row.code in GONE]
-        for spell in spells(gone, SPELL_NS):
+    for topic in sorted(gone):
+        for spell in spells(gone[topic], SPELL_NS):
             if facts.had_records([topic], spell[0].first_ns):
                 yield _recreated(context, topic, spell)
 
@@ -89,17 +93,16 @@ def _shared_addresses(context: SignalContext, errors: Sequence[Observation]) -> 
     nodes: dict[tuple[str | None, int | None], set[int]] = defaultdict(set)
     for row in context.partial.table(BROKERS).to_pylist():
         nodes[row["host"], row["port"]].add(row["node_id"])
-    for (host, port), own in sorted(nodes.items(), key=str):
-        refused = [
-            row
-            for row in errors
-            if row.code in LEADER_MOVED
-            and row.replica_id is None
-            and (row.location.server_host, row.location.server_port) == (host, port)
-        ]
-        for spell in spells(refused, SPELL_NS) if len(own) > 1 else ():
+    refused: dict[tuple[str | None, int | None], list[Observation]] = defaultdict(list)
+    for row in errors:
+        address = row.location.server_host, row.location.server_port
+        if row.code in LEADER_MOVED and row.replica_id is None and len(nodes.get(address, ())) > 1:
+            refused[address].append(row)
+    for address in sorted(refused, key=str):
+        host, port = address
+        for spell in spells(refused[address], SPELL_NS):
             if max(row.last_ns for row in spell) - spell[0].first_ns >= LASTED_NS:
-                yield _shared(context, format_address(host or "?", port), sorted(own), spell)
+                yield _shared(context, format_address(host or "?", port), sorted(nodes[address]), spell)
 
 
 def _shared(context: SignalContext, address: str, nodes: list[int], spell: Sequence[Observation]) -> Signal:

@@ -38,7 +38,7 @@ STUCK_REPEATS = 2
 PAUSED_NS, PAUSED_CLIENTS, BUSY_SECONDS = 4 * SECOND, 2, 5
 """A pause without retransmissions counts if it is longer, of several clients, and in the midst of traffic."""
 
-MOMENT_NS = SECOND // 20
+EDGE_NS = SECOND // 20
 """Requests just before a pause are its last packets, and their responses the first ones after it."""
 
 BACK_NS = 3 * SECOND
@@ -166,7 +166,7 @@ def _pauses(context: SignalContext, series: PathSeries) -> Iterator[Episode]:
         for begin, end in _gaps_between(heard, context.end_ns):
             if end < context.end_ns and end - begin >= PAUSED_NS and _is_busy(heard, begin, end):
                 rows = series.connections([pair])
-                if series.answered_after(rows, begin + MOMENT_NS, end - MOMENT_NS):
+                if series.answered_after(rows, begin + EDGE_NS, end - EDGE_NS):
                     continue
                 paused = _paused(context, rows, begin, end)
                 clients = len(np.unique(context.connections.client[paused]))

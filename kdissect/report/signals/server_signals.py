@@ -165,30 +165,30 @@ class _OpenConnections:
     """
 
     def __init__(self, context: SignalContext, server: int, own: Ints) -> None:
-        facts = self.facts = context.connections
-        self.by_begin = own[np.argsort(facts.first_ns[own], kind="stable")]
-        self.begins = facts.first_ns[self.by_begin]
-        self.open, self.begun = own[:0], 0
-        self.attempts = np.flatnonzero((facts.server == server) & ~facts.talks)
+        facts = self._facts = context.connections
+        self._by_begin = own[np.argsort(facts.first_ns[own], kind="stable")]
+        self._begins = facts.first_ns[self._by_begin]
+        self._open, self._begun = own[:0], 0
+        self._attempts = np.flatnonzero((facts.server == server) & ~facts.talks)
 
-    def at(self, time_ns: int) -> Ints:
+    def open_at(self, time_ns: int) -> Ints:
         """Return the rows of the connections that are open at a moment, which is not before the last one."""
-        begun = int(np.searchsorted(self.begins, time_ns, side="right"))
-        known = np.append(self.open, self.by_begin[self.begun : begun])
-        self.open, self.begun = known[self.facts.closed_ns[known] >= time_ns], begun
-        return self.open
+        begun = int(np.searchsorted(self._begins, time_ns, side="right"))
+        known = np.append(self._open, self._by_begin[self._begun : begun])
+        self._open, self._begun = known[self._facts.closed_ns[known] >= time_ns], begun
+        return self._open
 
     def begun_after(self, time_ns: int) -> int:
         """Return when the next connection after a moment begins, 0 if none does."""
-        following = int(np.searchsorted(self.begins, time_ns, side="right"))
-        return int(self.begins[following]) if following < len(self.begins) else 0
+        following = int(np.searchsorted(self._begins, time_ns, side="right"))
+        return int(self._begins[following]) if following < len(self._begins) else 0
 
     def went_on(self, rows: Ints, span: tuple[int, int]) -> Mask:
         """Return which clients of connections are seen later, on other connections or by attempts."""
-        facts = self.facts
-        went_on = facts.client_last_ns[facts.client[rows]] > span[1] + WENT_ON_NS
-        tried = self.attempts[facts.last_ns[self.attempts] > span[1] + WENT_ON_NS]
-        tried = tried[facts.first_ns[tried] >= span[0]]
+        facts, attempts = self._facts, self._attempts
+        begin_ns, later_ns = span[0], span[1] + WENT_ON_NS
+        went_on = facts.client_last_ns[facts.client[rows]] > later_ns
+        tried = attempts[(facts.last_ns[attempts] > later_ns) & (facts.first_ns[attempts] >= begin_ns)]
         return went_on | np.isin(facts.host[rows], facts.host[tried])
 
 
@@ -196,7 +196,7 @@ def _end(context: SignalContext, name: str, connections: _OpenConnections, rows:
     """Yield a signal if these connections, which ended within a moment, are most of those that were open."""
     facts = context.connections
     begin, end = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
-    alive = connections.at(begin)
+    alive = connections.open_at(begin)
     rows = rows[facts.by_server[rows] | connections.went_on(rows, (begin, end))]
     if len(rows) < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)):
         return

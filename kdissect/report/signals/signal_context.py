@@ -20,9 +20,6 @@ from kdissect.report.timeline.signal_tables import SIGNAL_GRID
 from kdissect.report.wording import client_text
 
 T = TypeVar("T")
-MOMENT_NS = 2 * 10**9
-"""Connections of a process that ended are closed within this time."""
-
 TALKING = (*KAFKA, "tls")
 """Protocols of connections that a client and a server talk on; the others are attempts or unknown."""
 
@@ -64,7 +61,6 @@ class SignalContext:
         followers = map(follower_of, columns.arrow("client_id").to_pylist())
         fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
         self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers)
-
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:

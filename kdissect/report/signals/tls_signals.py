@@ -62,10 +62,16 @@ def tls_signals(context: SignalContext) -> Iterator[Signal]:
     rows = select_connections(
         context.rules, wanted, "tls_outcome", "tls_alert", "tls_alert_by", "closed_by", "bytes_to_client"
     )
-    turned_away = {row["client_host"] for row in rows if _is_over(row) and row["closed_by"] == "server"}
+    turned_away = {
+        row["client_host"] for row in rows if _ended_without_alert(row) and row["closed_by"] == "server"
+    }
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        reason = TURNED_AWAY if _is_over(row) and row["client_host"] in turned_away else _tls_reason(row)
+        reason = (
+            TURNED_AWAY
+            if _ended_without_alert(row) and row["client_host"] in turned_away
+            else _tls_reason(row)
+        )
         groups[row["client_host"] or "?", reason].append(row)
     for (client_host, reason), connections in groups.items():
         if len(connections) == 1 and _gave_up(connections[0]):
@@ -132,7 +138,7 @@ def _gave_up(row: Row) -> bool:
     return row["tls_outcome"] == "unanswered" and row["closed_by"] == "client" and not row["bytes_to_client"]
 
 
-def _is_over(row: Row) -> bool:
+def _ended_without_alert(row: Row) -> bool:
     """Return whether a handshake went well as far as it can be read, and the connection was closed."""
     return row["tls_alert"] is None and row["tls_outcome"] in ("completed", "unfinished")
 
@@ -141,7 +147,7 @@ def _tls_reason(row: Row) -> str:
     """Return why a handshake failed, as far as it can be read."""
     if row["tls_outcome"] is None:
         return "it sent plaintext to a port that speaks TLS"
-    if _is_over(row):
+    if _ended_without_alert(row):
         return (
             "the client closed the connection right after the handshake: it probably does not trust the "
             "server's certificate"
