@@ -1,4 +1,4 @@
-"""What can go wrong for the user, and the exit codes of the command.
+"""Errors that the user can meet, and the exit codes of the command.
 
 One base class and one table for all packages.
 

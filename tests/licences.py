@@ -40,7 +40,7 @@ SPOKEN = {
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
     "python software foundation license": "PSF-2.0",
 }
-"""What classifiers and the field `License` call licences, in small letters."""
+"""Names of licences in classifiers and the field `License`, in small letters."""
 
 LONGEST_NAME = 60  # of a licence: the field may hold its whole text
 

@@ -1,4 +1,4 @@
-"""What of many captures is taken for Kafka: a check against traffic that nobody made up for it.
+"""Recognition of Kafka in many captures: a check against traffic that nobody made up for it.
 
     python -m tests.recognition FOLDER ...
 

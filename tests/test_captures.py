@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module", params=MANIFEST, ids=lambda entry: str(entry["name"]))
 def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the manifest expects, and what the report says."""
+    """Return the manifest's expectation, and the report's answer."""
     found = index_captures(open_inputs([str(CAPTURES / request.param["file"])], "").files)
     treatment = TableOptions(keys=keys_for(None, found.files))
     analysis = jobs.merge_figures(

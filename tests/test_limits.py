@@ -1,4 +1,4 @@
-"""What KDISSECT_LIMITS may say, and that it holds."""
+"""Values that KDISSECT_LIMITS may have, and their effect."""
 
 import subprocess
 import sys

@@ -26,7 +26,7 @@ CUT = "CUT"  # the scan ended within a record, which the next read may complete
 
 
 class ByteSource(Protocol):
-    """What a live capture reads."""
+    """Source of a live capture's bytes."""
 
     def read(self, size: int) -> bytes:
         """Return some bytes, at most `size`, as soon as there are any; none at the end."""
@@ -69,7 +69,7 @@ class LiveCapture(Sequence[Split]):
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with the end of the stream; None if nothing is."""
+        """Return a sentence about a fault at the end of the stream; None if there is no fault."""
         text = ENDS.get(self._scans.ended)
         if text is None:
             return None

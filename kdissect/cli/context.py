@@ -1,4 +1,4 @@
-"""What every command on Spark does before its own work.
+"""Steps of every command on Spark before its own work.
 
 Start Spark, open and index the captures, plan the run.
 """

@@ -40,7 +40,7 @@ WRITE_BYTES = 1 << 16
 NOTHING_MATCHES = "no exchange of these captures matches the filters"
 NO_EXCHANGE = "these captures hold no Kafka exchange that can be read"
 MATCH, CONTEXT = "> ", "  "
-"""What a line begins with where exchanges around matches are shown, too."""
+"""Beginning of a line if exchanges around matches are shown, too."""
 
 CONTEXT_OPTIONS = (("-B", "before", "before"), ("-A", "after", "after"), ("-C", "around", "before and after"))
 """Option, attribute, and which exchanges it adds."""

@@ -1,4 +1,4 @@
-"""What `kdissect dump` reads: files that are complete, or a pipe that is still being written.
+"""Input of `kdissect dump`: files that are complete, or a pipe that is still being written.
 
 Files are read twice, so that the first exchange knows what the last one tells (see `exchanges.prescan`).
 Standard input is read once, while it comes: its exchanges are there before the pipe ends (see

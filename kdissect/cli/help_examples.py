@@ -1,4 +1,4 @@
-"""What the help of each command ends with: commands as people type them, each with what it answers."""
+"""Examples at the end of each command's help: commands as people type them, each with what it answers."""
 
 import argparse
 from collections.abc import Mapping

@@ -27,13 +27,13 @@ INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C ag
 
 
 class Interrupt:
-    """Whether the user wants to end the reading; `descriptor` becomes readable when that is so."""
+    """State of the user's wish to end the reading; `descriptor` becomes readable with it."""
 
     def __init__(self, on_first: Callable[[], None] | None = None) -> None:
         self.descriptor, self._alarm = os.pipe()
         self.has_come = False
         self.on_first = on_first
-        """What is called at the first SIGINT; it may change while work goes on."""
+        """Function called at the first SIGINT; it may change while work goes on."""
 
     def handle(self, _signal: int, _frame: FrameType | None) -> None:
         """Note the first SIGINT. Raise KeyboardInterrupt at the second one."""

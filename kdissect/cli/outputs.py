@@ -1,4 +1,4 @@
-"""Where reports are written: a local directory or one that a URI names, checked before any work is done."""
+"""Destinations of reports: a local directory or one that a URI names, checked before any work is done."""
 
 import tempfile
 from dataclasses import dataclass

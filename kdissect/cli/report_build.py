@@ -27,7 +27,7 @@ LARGE_FIGURES = 8 << 20  # bytes, as tasks return them; what is made of them tak
 
 
 class ReportInput(NamedTuple):
-    """What a report is built from.
+    """Everything that a report is built from.
 
     The merged figures, the facts of the capture, and the filters that were set.
     """

@@ -1,4 +1,4 @@
-"""Where secrets come from: a file, the environment or the terminal, never an argument.
+"""Sources of secrets: a file, the environment or the terminal, never an argument.
 
 Every user of a machine can read the arguments of all processes (`ps`), and shells keep them in a file. So
 what looks like a secret among the arguments is refused before anything else is done, and is not repeated. The

@@ -23,7 +23,7 @@ class ShownExchange(NamedTuple):
 
 
 class ContextWindow:
-    """What is remembered of each connection; see the module's text for the rules."""
+    """Memory of each connection; see the module's text for the rules."""
 
     def __init__(self, before: int, after: int, most_bytes: int = MOST_BYTES) -> None:
         self._before, self._after, self._most_bytes = before, after, most_bytes
@@ -34,12 +34,12 @@ class ContextWindow:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anything but matches is to be shown."""
+        """Return whether anything but matches is to be shown."""
         return bool(self._before or self._after)
 
     @property
     def is_open(self) -> bool:
-        """Whether exchanges after a match are still to come."""
+        """Return whether exchanges after a match are still to come."""
         return bool(self._after_left)
 
     def add(self, decoded: DecodedExchange, is_match: bool) -> Iterator[ShownExchange]:

@@ -33,7 +33,7 @@ Fields = dict[str, Any]
 
 
 class ConnectionReader(Protocol):
-    """What a heading tells about connections: an `ExchangeReader` knows it."""
+    """Facts about connections in a heading: an `ExchangeReader` knows it."""
 
     def identity(self, connection: int) -> int:
         """Return the public number of a connection."""
@@ -46,7 +46,7 @@ class ConnectionReader(Protocol):
 
 
 class HeadingFacts(ConnectionReader, Protocol):
-    """What a heading tells about connections and files."""
+    """Facts in a heading about connections and files."""
 
     def file_name(self, split: int, /) -> str:
         """Return the name of the capture file of a split."""

@@ -45,7 +45,7 @@ class WorkerLostError(Exception):
 
 
 class ConnectionHeading(NamedTuple):
-    """What the heading of an exchange tells about its connection."""
+    """Facts in the heading of an exchange about its connection."""
 
     identity: int
     addresses: tuple[str, str]
@@ -61,7 +61,7 @@ class PackedBatch:
 
     @property
     def is_large(self) -> bool:
-        """Whether its lines would take too much memory to have several of them under way."""
+        """Return whether its lines would take too much memory to have several of them under way."""
         return sum(map(len, self.exchanges)) > LARGE_BYTES
 
 

@@ -23,7 +23,7 @@ class CapturedSchemas:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no schemas."""
+        """Return whether there are no schemas."""
         return self._registry.is_empty
 
     def by_id(self, number: int) -> Schema | None:

@@ -19,7 +19,7 @@ UNNOTED = ("text", "bytes")
 
 
 class RecordPlace(Protocol):
-    """Where a record belongs."""
+    """Place of a record in its capture."""
 
     @property
     def topic(self) -> str | None:
@@ -31,7 +31,7 @@ class RecordPlace(Protocol):
 
 
 class DecodedRecord(NamedTuple):
-    """What key and value of a record say; None for null."""
+    """Decoded key and value of a record; None for null."""
 
     key: Payload | None
     value: Payload | None

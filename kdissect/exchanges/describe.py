@@ -61,7 +61,7 @@ RAW_SASL_NAME = "SaslToken"
 
 @dataclass(frozen=True, slots=True)
 class DescribeOptions:
-    """What the user wants to see, and the names of topics."""
+    """Choices of the user, and the names of topics."""
 
     names: Mapping[bytes, str]  # topic id -> name
     records: bool = False

@@ -59,7 +59,7 @@ def timestamp_text(time_ms: int) -> str | None:
 
 
 class RecordsKind(Enum):
-    """What wrote the records of a field, which decides what is shown of them."""
+    """Writer of the records of a field, which decides what is shown of them."""
 
     PLAIN = "what producers wrote"
     METADATA = "a cluster's metadata"
@@ -75,7 +75,7 @@ class PayloadOptions:
 
 
 class RecordsPlace(NamedTuple):
-    """Where records belong, and how they are shown."""
+    """Place of records, and the way they are shown."""
 
     topic: str | None = None
     partition: int | None = None

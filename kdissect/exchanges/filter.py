@@ -50,7 +50,7 @@ ERROR_ROLES = frozenset({"error"})
 
 
 class ConnectionLookup(Protocol):
-    """What a filter asks about connections: an `ExchangeReader` knows it, for example."""
+    """Questions of a filter about connections: an `ExchangeReader` knows it, for example."""
 
     @property
     def nodes(self) -> Mapping[int, frozenset[tuple[str, int]]]:

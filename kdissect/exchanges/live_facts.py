@@ -1,4 +1,4 @@
-"""What stands in place of the prescan while a capture is still being written.
+"""Facts in place of the prescan while a capture is still being written.
 
 Names, addresses and mechanisms are those that have been read so far: a topic id that is named later is shown
 as an id. Nobody knows how far back in time later packets reach, so an exchange has its turn when

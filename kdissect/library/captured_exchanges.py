@@ -43,7 +43,7 @@ PACKET_MASK = (1 << PACKET_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class MessagePlace:
-    """Where one message of an exchange lies: its size on the wire, its times, its packet."""
+    """Place of one message of an exchange: its size on the wire, its times, its packet."""
 
     size: int  # bytes, without the length in front
     captured_size: int  # bytes of it that the capture has

@@ -51,7 +51,7 @@ class CallExample(NamedTuple):
 
 @dataclass(slots=True)
 class CallSums:
-    """What calls came to."""
+    """Sums of calls."""
 
     exchanges: int = 0
     errors: int = 0

@@ -55,7 +55,7 @@ class OwnRing:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the stream is over, and all of it lies in files."""
+        """Return whether the stream is over, and all of it lies in files."""
         return not self._thread.is_alive()
 
     def free(self, paths: Iterable[str]) -> None:

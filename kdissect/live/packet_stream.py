@@ -58,7 +58,7 @@ class PacketStream:
 
     @property
     def begins_with_section(self) -> bool:
-        """Whether the complete records begin with a section of pcapng, which needs no header before it."""
+        """Return whether the records begin with a section of pcapng, which needs no header before it."""
         return not self._record_header and self._data[: min(MAGIC_BYTES, self._complete)] == SECTION_MAGIC
 
     @property

@@ -32,7 +32,7 @@ class CallRow(NamedTuple):
 
 
 class WindowedBatch(NamedTuple):
-    """What one batch adds to the window."""
+    """Contribution of one batch to the window."""
 
     end_ns: int
     span_ns: int

@@ -1,4 +1,4 @@
-"""Where a watch reads from: a directory of others, standard input, or an interface of this machine.
+"""Sources of a watch: a directory of others, standard input, or an interface of this machine.
 
 Standard input and an interface become a ring of their own (`own_ring`), in a temporary directory that only
 the user may enter and that goes with the run.
@@ -22,7 +22,7 @@ RING = "ring"  # name of the folder
 
 
 class CaptureSettings(NamedTuple):
-    """What tcpdump captures."""
+    """Settings of tcpdump's capture."""
 
     interface: str
     ports: Sequence[int]
@@ -39,7 +39,7 @@ class StreamSource(WatchedDirectory):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the stream is over, and all of it lies in files."""
+        """Return whether the stream is over, and all of it lies in files."""
         return self._ring.has_ended
 
     def failure(self) -> UserError | None:

@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 
 
 class CapturedRegistry(RegistrySchemas):
-    """What was captured of a registry, which may be added to. It can be pickled."""
+    """Captured contents of a registry, which may be added to. It can be pickled."""
 
     def __init__(self) -> None:
         self._objects: dict[str, Fields] = {}
@@ -42,7 +42,7 @@ class CapturedRegistry(RegistrySchemas):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no schema was found."""
+        """Return whether no schema was found."""
         return not self._objects
 
     def add(self, request: HttpRequest, reply: HttpReply) -> None:

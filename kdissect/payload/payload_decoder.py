@@ -30,7 +30,7 @@ Read = Callable[[bytes], Any]
 
 
 class Payload(NamedTuple):
-    """What bytes say.
+    """Meaning of bytes.
 
     `format` is `avro`, `protobuf`, `json`, `text` or `bytes`; `fault` says why a value could not be decoded.
     """

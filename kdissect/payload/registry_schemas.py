@@ -36,7 +36,7 @@ class RegistrySchemas(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no schema at all."""
+        """Return whether it is known to have no schema at all."""
         return False
 
     def by_id(self, number: int) -> Schema | None:

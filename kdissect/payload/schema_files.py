@@ -47,7 +47,7 @@ class SchemaFolder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no schema at all."""
+        """Return whether it is known to have no schema at all."""
         return False
 
     def by_id(self, number: int) -> Schema | None:

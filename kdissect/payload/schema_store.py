@@ -35,11 +35,11 @@ class Schema:
 
 
 class SchemaSource(Protocol):
-    """Where schemas come from."""
+    """Source of schemas."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no schema at all."""
+        """Return whether it is known to have no schema at all."""
 
     def by_id(self, number: int) -> Schema | None:
         """Return the schema with an id, None if there is none. Raise ValueError with a reason."""
@@ -72,7 +72,7 @@ class SchemaStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all sources are known to have no schema: then ids in front of values mean nothing."""
+        """Return whether all sources surely have no schema: then ids in front of values mean nothing."""
         return all(source.is_empty for source in self._sources)
 
     def has_id(self, number: int | UUID) -> bool:

@@ -97,7 +97,7 @@ class _Walk:
 
     @property
     def is_deep(self) -> bool:
-        """Whether what is below becomes text."""
+        """Return whether what is below becomes text."""
         return len(self.names) >= MOST_LEVELS
 
     def into(self, name: str) -> "_Walk":

@@ -1,4 +1,4 @@
-"""Where the id of a schema stands: in front of a value, or in a header of its record.
+"""Places of a schema's id: in front of a value, or in a header of its record.
 
 - Confluent: a byte 0 and 4 bytes of id. For Protobuf the path of the message type in its file follows, as
   varints with their count in front; a single 0 stands for the first type.

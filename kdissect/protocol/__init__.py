@@ -1,4 +1,4 @@
-"""What Kafka's bytes mean: nothing here reads a file or a socket.
+"""Meaning of Kafka's bytes: nothing here reads a file or a socket.
 
 In come bytes of messages, out come values; faults in the bytes are values too. The packages, from facts to
 their users:

@@ -111,7 +111,7 @@ class ApiKey(IntEnum):
 
 
 HANDSHAKE = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
-"""What every client sends first on a connection: it learns versions and authenticates."""
+"""Requests that every client sends first on a connection: it learns versions and authenticates."""
 
 DATA = frozenset(
     {
@@ -169,13 +169,13 @@ GROUP_MEMBERSHIP = frozenset(
         ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
-"""What members of consumer groups and share groups send to belong to their group."""
+"""Requests that members of consumer groups and share groups send to belong to their group."""
 
 GROUP_COMMITS = frozenset({ApiKey.OFFSET_COMMIT})
 """Offsets that a group commits outside transactions."""
 
 STREAMS_MEMBERSHIP = frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT})
-"""What members of streams groups send (KIP-1071)."""
+"""Requests of members of streams groups (KIP-1071)."""
 
 TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 """Metrics of clients, which a broker subscribes to (KIP-714)."""
@@ -248,7 +248,7 @@ INTER_BROKER = frozenset(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     }
 )
-"""What brokers and controllers send to each other."""
+"""Requests that brokers and controllers send to each other."""
 
 CLASSES: Mapping[str, frozenset[ApiKey]] = {
     "handshake": HANDSHAKE,
@@ -282,7 +282,7 @@ TRANSACTION_WORK = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
     }
 )
-"""What a transaction is made of before it ends."""
+"""Requests of a transaction before it ends."""
 
 OFFSET_COMMITS = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 """All requests that commit offsets of a group."""

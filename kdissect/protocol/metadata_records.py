@@ -45,7 +45,7 @@ SECRETIVE = (4, 10, 11)  # settings, HMACs of tokens, salted passwords
 
 
 class MetadataHeader(NamedTuple):
-    """What stands before the body of a metadata record."""
+    """Header before the body of a metadata record."""
 
     frame_version: int
     type: int
@@ -53,7 +53,7 @@ class MetadataHeader(NamedTuple):
 
     @property
     def secretive(self) -> bool:
-        """Whether the body may hold a secret: the three known types, and all that nobody knows."""
+        """Return whether the body may hold a secret: the three known types, and all that nobody knows."""
         return self.type in SECRETIVE or self.type not in RECORD_TYPES
 
 

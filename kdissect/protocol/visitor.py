@@ -46,7 +46,7 @@ class Noted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Visitor(Generic[C]):
-    """What a walk is about. `C` is the type of the context, which every leaf is given."""
+    """Subject of a walk. `C` is the type of the context, which every leaf is given."""
 
     leaf: Callable[[Message, Field, int], Leaf[C] | None]
     """Return what becomes of the values of a field in a version.
@@ -58,13 +58,13 @@ class Visitor(Generic[C]):
     """Return how a struct changes the context; None if it does not."""
 
     unknown_tags: Callable[[list[tuple[int, Any]]], Any] | None = None
-    """What becomes of tagged fields that the schema does not know."""
+    """Treatment of tagged fields that the schema does not know."""
 
     copies: bool = False
-    """Whether the visited message is a copy; otherwise it is changed in place."""
+    """True: the visited message is a copy; false: it is changed in place."""
 
     whole_arrays: bool = False
-    """Whether leaves are given arrays as a whole."""
+    """True: leaves are given arrays as a whole."""
 
 
 def compile_visit(visitor: Visitor[C], message: Message, version: int) -> Visit[C] | None:

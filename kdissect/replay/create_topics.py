@@ -28,7 +28,7 @@ class MissingTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became of a topic that was missing."""
+    """Result for a topic that was missing."""
 
     wanted: MissingTopic
     outcome: str

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class Disposition(StrEnum):
-    """What became of a captured request."""
+    """Fate of a captured request."""
 
     ANSWERED = "answered"
     NO_ANSWER_DUE = "no answer due"

@@ -86,7 +86,7 @@ _decode_again = lru_cache(1 << 12)(_decode)
 
 
 class Answer:
-    """What became of a part: the target's response, or why there is none."""
+    """Result of a part: the target's response, or why there is none."""
 
     __slots__ = (
         "_content",

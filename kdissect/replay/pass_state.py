@@ -1,4 +1,4 @@
-"""What the handlers of one pass share beside the target: time, ended requests, notes, the order of reads.
+"""State that the handlers of one pass share, except the target: time, ended requests, notes, order of reads.
 
 One of each lives as long as one pass over the captured requests.
 
@@ -69,7 +69,7 @@ class RequestGates:
 
 @dataclass(slots=True)
 class PassNotes:
-    """What is noted for the run's files: rewrites, batches as sent, counts of what the replayer did."""
+    """Notes for the run's files: rewrites, batches as sent, counts of what the replayer did."""
 
     by_request: dict[int, list[str]] = field(default_factory=dict)
     produced: dict[int, list[tuple[str, int]]] = field(

@@ -72,7 +72,7 @@ CHOSEN_GROUPS: Mapping[Groups, str] = {
     Groups.SIMPLE: "consumer groups: commits without members, since the capture shows no members (--groups)",
     Groups.FULL: "consumer groups: members join as in the capture (--groups simple replays commits only)",
 }
-"""What is said of groups that were chosen by what the capture needs."""
+"""Sentence about groups that were chosen by the needs of the capture."""
 
 MOST_TIES = 3  # of the largest component that are listed
 MOST_IDS = 5  # of topic ids without a name that are listed

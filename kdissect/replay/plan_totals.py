@@ -17,7 +17,7 @@ from kdissect.streams.flow_state import Int64s
 
 
 class PlanTotals:
-    """What becomes of all requests. Captured retries are counted by their indices."""
+    """Dispositions of all requests. Captured retries are counted by their indices."""
 
     def __init__(self, retries: Collection[int]) -> None:
         self._retries = set(retries)

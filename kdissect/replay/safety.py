@@ -1,4 +1,4 @@
-"""What keeps a replay away from where it must not go: checked before and after anything connects.
+"""Rails that keep a replay away from where it must not go: checked before and after anything connects.
 
 An address may be connected to if its host is that of `--target`, or is allowed by name or network, and if the
 capture never shows a broker there: a cluster restored from a copy may advertise the addresses of the

@@ -1,4 +1,4 @@
-"""What a replay is asked to do, as values: nothing here reads a file, a clock or the environment."""
+"""Settings of a replay, as values: nothing here reads a file, a clock or the environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Offsets(StrEnum):
 
 
 class Timestamps(StrEnum):
-    """What becomes of record timestamps."""
+    """Treatment of record timestamps."""
 
     KEEP = "keep"
     SHIFT = "shift"  # by the distance between the capture's start and the run's
@@ -72,7 +72,7 @@ def everything(_start_ns: int) -> ExchangeFilter:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What the run may not exceed; None means no limit."""
+    """Limits of the run; None means no limit."""
 
     requests_per_second: float | None = None
     bytes_per_second: float | None = None

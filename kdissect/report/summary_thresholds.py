@@ -1,4 +1,4 @@
-"""What `--fail-on` conditions on a report may name: findings, incidents, and figures of an API.
+"""Subjects that `--fail-on` conditions on a report may name: findings, incidents, and figures of an API.
 
     slow_broker=warning      the finding is reported, at least as severe
     any=critical             some finding is

@@ -26,7 +26,7 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class Unit(Enum):
-    """What the amount of a limit is written in."""
+    """Unit in which the amount of a limit is written."""
 
     NUMBER = "number"
     PERCENT = "percentage"

@@ -50,7 +50,7 @@ class Fill(NamedTuple):
 
 DIGITS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 FILLS = tuple(Fill(key, value) for key in (None, 4, 0) for value in DIGITS)
-"""What is tried until a batch fits."""
+"""Choices that are tried until a batch fits."""
 
 TRANSACTION_END = (0, 1)  # types of control records: abort, commit
 CONTROL_KEY, CONTROL_VALUE = 4, 6  # bytes that brokers write

@@ -1,4 +1,4 @@
-"""What a packet comment says of a message: which request, to whom, and how it ended.
+"""Text of a packet comment about a message: which request, to whom, and how it ended.
 
 In come a decoded exchange and the names of topic ids, out goes one line for the packet that begins the
 request, and one for the packet that begins the response. Names come from the capture, so they are escaped.

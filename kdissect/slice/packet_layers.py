@@ -1,4 +1,4 @@
-"""Where the IP headers of a packet lie, from the outermost to the innermost, and what follows each.
+"""Positions of the IP headers of a packet, from the outermost to the innermost, and what follows each.
 
 In comes a packet as captured, out go rows of integers. Tunnels are followed as pass one follows them
 (`capture.packets`), with the same functions, so the innermost header is the one that names the connection.

@@ -26,7 +26,7 @@ from kdissect.slice.stream_overlay import PlainParts, StreamOverlay
 
 ETHERNET, COOKED, COOKED_2 = 1, 113, 276
 MACS = {ETHERNET: ((0, 6), (6, 6)), COOKED: ((6, 8),), COOKED_2: ((12, 8),)}
-"""Where a link layer's addresses are, by link type: offset and length."""
+"""Place of a link layer's addresses, by link type: offset and length."""
 
 ETHERTYPES = (b"\x08\x00", b"\x86\xdd")
 VLANS = (b"\x81\x00", b"\x88\xa8")

@@ -69,7 +69,7 @@ class ConnectionSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SliceRequest:
-    """What the user asks for."""
+    """Request of the user."""
 
     filter: ExchangeFilter
     exchanges: frozenset[ExchangeNumber] = frozenset()  # empty: all that the filter selects
@@ -114,7 +114,7 @@ class Windows:
 
 @dataclass(slots=True)
 class Wanted:
-    """What is wanted of one connection: everything, or windows of each direction (A to B, B to A)."""
+    """Wanted parts of one connection: everything, or windows of each direction (A to B, B to A)."""
 
     everything: bool = False
     needs_payload: bool = False
@@ -137,7 +137,7 @@ class Occupant(NamedTuple):
 
 @dataclass(slots=True)
 class PacketSelection:
-    """What is selected: see the module's text."""
+    """Selected packets: see the module's text."""
 
     occupants: dict[Endpoints, list[Occupant]]
     comments: "PacketComments"
@@ -179,7 +179,7 @@ class PacketComments:
 
 
 class CommentNames(NamedTuple):
-    """What comments are made from in place of an exchange and the names of topics by id."""
+    """Inputs of comments in place of an exchange and the names of topics by id."""
 
     shown: Callable[[DecodedExchange], DecodedExchange]
     topics: Mapping[bytes, str]

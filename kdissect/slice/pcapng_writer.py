@@ -26,7 +26,7 @@ Option = tuple[int, bytes]
 
 
 class InterfaceInfo(NamedTuple):
-    """What an interface description block says."""
+    """Facts of an interface description block."""
 
     link_type: int
     snap_length: int

@@ -32,7 +32,7 @@ from kdissect.streams.flow_state import PACKET_BITS
 
 @dataclass(slots=True)
 class SliceCounts:
-    """What was written."""
+    """Counts of what was written."""
 
     packets: int = 0
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""What the record table leaves out of a capture: interfaces, the options of packets, and names of hosts.
+"""Parts of a capture that the record table leaves out: interfaces, options of packets, and names of hosts.
 
 In comes a capture that is open for reading, with file offsets from the index and the record table. Out go
 values for `pcapng_writer`. Reading is bounded: one packet, one description or one block of names at a time.

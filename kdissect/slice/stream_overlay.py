@@ -1,4 +1,4 @@
-"""What takes the place of the bytes of streams: anonymized frames by connection, end and position.
+"""Replacements for the bytes of streams: anonymized frames by connection, end and position.
 
 In come frames in any order, each with its position in its stream. Out go the bytes of any range of a stream;
 bytes that belong to no frame are BLANK, so nothing that was captured is ever returned. The bytes wait on

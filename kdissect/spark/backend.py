@@ -1,4 +1,4 @@
-"""What carries rows between the steps of a job: RDDs, or DataFrames for Spark Connect, which has no RDDs.
+"""Carriers of rows between the steps of a job: RDDs, or DataFrames for Spark Connect, which has no RDDs.
 
 A row is a key and a blob: before pass two the ordinal of a split and its descriptors, after it the name of a
 table and rows of that table. Steps are functions from iterators of rows to iterators of rows, the same for

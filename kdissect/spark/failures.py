@@ -36,7 +36,7 @@ _SETTINGS = {
     "A secret key must be specified via the spark.authenticate.secret": AUTHENTICATION,
     "All masters are unresponsive": NO_MASTER,
 }
-"""What Spark says of settings that the user can put right, and the sentence for it."""
+"""Messages of Spark about settings that the user can put right, and our sentence for each."""
 
 MOST_CAUSES = 10
 _SENTENCES = (

@@ -73,7 +73,7 @@ Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisWork:
-    """What to dissect.
+    """Captures to dissect, and the way to do it.
 
     Every split of the captures in order, the partitions of pass two, and the options of the tables.
 
@@ -88,9 +88,9 @@ class AnalysisWork:
     sample: Sample = NO_SAMPLE
     ahead: LocalScan | None = None
     meters: PassMeters | None = None
-    """What counts the bytes that are done, on this machine."""
+    """Counter of the bytes that are done, on this machine."""
     stop: ReadingStop | None = None
-    """What lets the user end the reading, on this machine."""
+    """Watcher for the user's wish to end the reading, on this machine."""
 
     def shares(self, cores: int) -> Partitioning:
         """Return how connections are partitioned for a number of cores."""

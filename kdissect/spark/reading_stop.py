@@ -26,7 +26,7 @@ import pyarrow as pa
 from kdissect.spark.number_log import NumberLog, Numbers
 
 LEAST_SECONDS = 5.0
-"""What pass two gets at least after a stop in pass one: Spark may still be starting."""
+"""Time that pass two gets at least after a stop in pass one: Spark may still be starting."""
 
 NS_PER_S = 10**9
 TO_THE_END = 1 << 62
@@ -34,7 +34,7 @@ TO_THE_END = 1 << 62
 
 
 class Interruption(NamedTuple):
-    """What a run did not read: the splits from an ordinal on, and the connections of some tasks."""
+    """Parts that a run did not read: the splits from an ordinal on, and the connections of some tasks."""
 
     split: int
     tasks_left_out: int
@@ -87,7 +87,7 @@ class ReadingStop:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether the user wants the reading to end."""
+        """Return whether the user wants the reading to end."""
         return bool(self.asked.numbers())
 
     def ask(self) -> None:

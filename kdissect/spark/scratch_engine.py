@@ -1,4 +1,4 @@
-"""What engines share that start no Spark of their own: a scratch directory, and what is undone at their end.
+"""Shared parts of engines that start no Spark of their own: a scratch directory, and cleaning at their end.
 
 An engine is the place of one run (see `session.Engine`). It is a context manager. Its end calls `rest`,
 removes the directory, and undoes what `afterwards` holds.

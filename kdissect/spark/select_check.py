@@ -1,4 +1,4 @@
-"""Whether a query only reads the tables of the captures, decided on the plan of Spark's own parser.
+"""Check that a query only reads the tables of the captures, decided on the plan of Spark's own parser.
 
 Spark SQL is more than a language of queries: it starts programs (TRANSFORM), calls Java (reflect), reads any
 file (text.`/path`), writes, and changes its own settings. People paste queries from elsewhere, so `sql` takes

@@ -1,4 +1,4 @@
-"""What a query may be made of that only reads tables: nodes of Spark's parsed plans, expressions, functions.
+"""Vocabulary of a query that only reads tables: nodes of Spark's parsed plans, expressions, functions.
 
 These are lists of what is allowed, by the names of Spark 4.3, so what a later Spark adds is refused until
 somebody has looked at it. Left out are the functions that call Java (reflect, java_method), read files or

@@ -28,7 +28,7 @@ NUMBER, REQUEST = struct.Struct("<q"), struct.Struct("<BHq")
 
 
 class Operation(IntEnum):
-    """What a task wants."""
+    """Operation that a task asks for."""
 
     APPEND = 1
     NUMBERS = 2
@@ -36,7 +36,7 @@ class Operation(IntEnum):
 
 
 class Address(NamedTuple):
-    """Where the driver serves numbers, and the secret that it wants to see."""
+    """Address at which the driver serves numbers, and the secret that it wants to see."""
 
     host: str
     port: int

@@ -86,7 +86,7 @@ LOCAL_SETTINGS = {
 
 
 OWN_SECRET_SETTINGS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
-"""What keeps others on the network of a cluster, and on the disks of its machines, from reading along.
+"""Settings that keep others on a cluster's network, and on its machines' disks, from reading along.
 
 YARN and Kubernetes make a secret for each application. A standalone cluster has one secret, which its
 operators set, or none.
@@ -99,7 +99,7 @@ EXECUTOR_PATH = (
 )
 
 YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__hadoop_conf__")
-"""Where Spark unpacks the Hadoop settings of the driver in a container.
+"""Folder in which Spark unpacks the Hadoop settings of the driver in a container.
 
 What reads hdfs:// there needs them too.
 """
@@ -116,12 +116,12 @@ class SparkSettings:
 
     @property
     def local(self) -> bool:
-        """Whether Spark runs on this machine, in the JVM that is started here."""
+        """Return whether Spark runs on this machine, in the JVM that is started here."""
         return self.master == "local" or self.master.startswith("local[")
 
     @property
     def makes_secrets(self) -> bool:
-        """Whether the cluster makes a secret for each application."""
+        """Return whether the cluster makes a secret for each application."""
         return self.master == "yarn" or self.master.startswith("k8s://")
 
     def secret_confs(self, known: Callable[[str], str | None]) -> dict[str, str]:
@@ -258,7 +258,7 @@ class Engine:
 
     @property
     def may_be_helped(self) -> bool:
-        """Whether this process may scan captures while Spark starts.
+        """Return whether this process may scan captures while Spark starts.
 
         It may not while the JVM records its classes: the archive has to hold those of all stages.
         """
@@ -270,7 +270,7 @@ class Engine:
 
     @property
     def _records(self) -> bool:
-        """Whether the JVM of this run keeps its classes for later runs."""
+        """Return whether the JVM of this run keeps its classes for later runs."""
         return self._recording and self._context is not None
 
     def _forget_context(self) -> None:

@@ -1,4 +1,4 @@
-"""What Spark's workers run: functions from Arrow batches to Arrow batches, the same with and without Spark.
+"""Work of Spark's workers: functions from Arrow batches to Arrow batches, the same with and without Spark.
 
 A step takes the batches of one task, cut anywhere, with rows in order of (split, connection in the split). It
 holds at most the descriptors of one split, the state of open connections, and one merged partial.

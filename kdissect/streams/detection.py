@@ -50,7 +50,7 @@ GSSAPI_TAG = 0x60  # the first byte of a token (RFC 2743, section 3.1)
 
 
 class Verdict(IntEnum):
-    """What the first bytes of a direction say of its connection."""
+    """Verdict of the first bytes of a direction on its connection."""
 
     WAIT = 0  # more bytes must come
     SEARCH = 1  # they are no request; one may follow

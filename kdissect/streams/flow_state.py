@@ -1,4 +1,4 @@
-"""What is known of every connection between two segments, as rows of integers for compiled code.
+"""State of every connection between two segments, as rows of integers for compiled code.
 
 Pass two is one loop over segments in capture order. All that it remembers lies in one `State`:
 

@@ -35,14 +35,14 @@ TOKEN_LIMIT = 1 << 20  # bytes: SASL tokens are small; a larger "token" is a los
 SHORTEST_TOKEN = 0
 
 TLS_ALERT, TLS_ALERT_MASK = 0x15_03_00_00, 0x7FFF_F8FF
-"""What a TLS alert looks like as a length: type 21, version 3.0 to 3.7, length below 256 (RFC 8446).
+"""A TLS alert read as a length: type 21, version 3.0 to 3.7, length below 256 (RFC 8446).
 
 A server that wants TLS answers plaintext with one. It is no size of a frame.
 """
 
 
 class FrameVerdict(IntEnum):
-    """What stands where the next frame of a direction should begin, and the number that comes with it."""
+    """Verdict on the place where the next frame of a direction should begin, with its number."""
 
     INCOMPLETE = 0  # more bytes must come; the number has no meaning
     IMPOSSIBLE = 1  # no frame; the next one may begin that many bytes further on

@@ -55,7 +55,7 @@ class Endpoints(NamedTuple):
 
 
 class DecryptStage(Protocol):
-    """Where the records of TLS connections go; what it decrypts comes back as exchanges."""
+    """Destination of the records of TLS connections; what it decrypts comes back as exchanges."""
 
     on_plain: Callable[[int, Plain], None] | None
 
@@ -127,7 +127,7 @@ class FlowProcessor:
 
     @property
     def state(self) -> State:
-        """What is known of the connections at present."""
+        """Return the present state of the connections."""
         return self._engine.state
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[ExchangeBatch]:

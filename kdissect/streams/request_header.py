@@ -1,4 +1,4 @@
-"""What the bytes of a request header must look like, and how much they say.
+"""Form of the bytes of a request header, and its strength as evidence.
 
 A request begins with an int32 length, API key and API version (int16 each), correlation id (int32) and client
 id (int16 length and text, also in header version 2: KIP-482). `header_evidence` judges such bytes without any

@@ -1,4 +1,4 @@
-"""Whether a request begins at a place of a stream that is out of step.
+"""Search for a request at a place of a stream that is out of step.
 
 A header that looks right is not enough: what stands behind its frame must confirm it, or the packet it lies
 in. How much is asked for depends on what is known of the connection: less where the client is known, more

@@ -1,4 +1,4 @@
-"""Whether a response begins at a place of a stream that is out of step.
+"""Search for a response at a place of a stream that is out of step.
 
 A response begins with a length and a correlation id, and nothing else. It is believed if a request waits for
 its id and what stands behind its frame agrees, if lengths lead from it exactly to the end of its packet, or

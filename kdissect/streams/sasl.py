@@ -74,7 +74,7 @@ class _Client:
 
 
 class Authentications:
-    """What exchanges and raw tokens say of authentication; those of a connection come in order."""
+    """Facts of exchanges and raw tokens about authentication; those of a connection come in order."""
 
     def __init__(self) -> None:
         self._clients: dict[int, _Client] = {}

@@ -1,4 +1,4 @@
-"""What the headers of TCP segments say of a connection: its opening, its end, its clock, its identity.
+"""Facts of TCP headers about a connection: its opening, its end, its clock, its identity.
 
 Three questions are answered here, from numbers and flags alone (RFC 9293, section 3):
 

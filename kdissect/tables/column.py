@@ -1,4 +1,4 @@
-"""What a column of the public tables is, and the words that many of them share.
+"""Definition of a column of the public tables, and the words that many of them share.
 
 A column says what it means, its unit, what null means, whether it holds names, and from which value of a
 message it is filled, if it is filled from one. The columns themselves are in `tables.schemas`.
@@ -22,7 +22,7 @@ NO_TLS = "no TLS"
 
 
 class Source(NamedTuple):
-    """Where the values of a column come from: a column of `protocol.columnar.registers`.
+    """Source of the values of a column: a column of `protocol.columnar.registers`.
 
     A row of `exchanges` has the value of the message on that side. A row of `partitions` has it of that side
     if it is there, else of the other; it is a number.

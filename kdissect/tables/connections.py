@@ -52,7 +52,7 @@ TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
 
 
 class ConnectionDetails:
-    """What exchanges tell about their connection: first values of columns, faults, and the ends of logs."""
+    """Facts of exchanges about their connection: first values of columns, faults, and the ends of logs."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[int, str]] = {name: {} for name in TEXT_COLUMNS}

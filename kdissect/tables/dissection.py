@@ -78,7 +78,7 @@ class Dissection:
 
     @property
     def connections(self) -> int:
-        """How many connections are known at present."""
+        """Return how many connections are known at present."""
         return len(self._processor.endpoints)
 
     def feed(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[Batches]:

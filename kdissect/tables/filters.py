@@ -69,7 +69,7 @@ class Filter:
 
     @property
     def selects_everything(self) -> bool:
-        """Whether no filter is given."""
+        """Return whether no filter is given."""
         return self == Filter()
 
     @property
@@ -80,7 +80,7 @@ class Filter:
 
     @property
     def needs_names(self) -> bool:
-        """Whether names and addresses from anywhere in the capture must be known first."""
+        """Return whether names and addresses from anywhere in the capture must be known first."""
         return bool(self.topics) or any(broker.isdecimal() for broker in self.brokers)
 
 

@@ -123,7 +123,7 @@ def follow_ends(
 
 
 class FetchHistory(NamedTuple):
-    """What a connection knew when it sent a fetch, for each exchange (ns since the epoch, or UNKNOWN).
+    """Knowledge of a connection when it sent a fetch, for each exchange (ns since the epoch, or UNKNOWN).
 
     `at_end_since`: nothing of what is returned was there. `previous`: the fetch before was answered.
     """

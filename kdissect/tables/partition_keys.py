@@ -1,4 +1,4 @@
-"""What tells topic-partitions apart: columns of numbers, and hashes of them for tables in compiled loops.
+"""Keys of topic-partitions: columns of numbers, and hashes of them for tables in compiled loops.
 
 In come the columns of the requests or the responses of a batch, out goes one row of numbers for each
 topic-partition that they name. Names and topic ids stay in the arena, as positions.

@@ -13,11 +13,11 @@ from typing import NamedTuple
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 NS_PER_DAY = 86_400 * 10**9
 TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
-"""What `--since` takes. The second form is how reports print a time."""
+"""Forms that `--since` takes. The second form is how reports print a time."""
 
 
 class Origin(Enum):
-    """What a time counts from: the epoch, the first packet of the capture, or midnight (UTC) of its day."""
+    """Origin of a time: the epoch, the first packet of the capture, or midnight (UTC) of its day."""
 
     EPOCH = "epoch"
     START = "start"

@@ -1,4 +1,4 @@
-"""Where each nanosecond of an exchange goes: `python -m tests.bench.profile CAPTURE [--out FILE] [--runs N]`.
+"""Profile of the time of an exchange: `python -m tests.bench.profile CAPTURE [--out FILE] [--runs N]`.
 
 The work of `analyze` on a capture is done in this process, without Spark: index, pass one, and the step that
 Spark's tasks run (`tasks.summary_step`). A timer of processor time interrupts it some hundred times a second
@@ -34,7 +34,7 @@ FUNCTIONS, CALLS = 30, 40
 
 
 class Profile(NamedTuple):
-    """What was measured: processor seconds by what runs, exchanges, and the runs that are added up here."""
+    """Measurements: processor seconds by what runs, exchanges, and the runs that are added up here."""
 
     samples: Seconds
     exchanges: int

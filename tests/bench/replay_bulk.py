@@ -41,7 +41,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Run(NamedTuple):
-    """What a run came to."""
+    """Result of a run."""
 
     speed: float  # MB (10^6) of records a second
     client: float  # cores, of the replayer or the tools

@@ -1,4 +1,4 @@
-"""What a replayed request costs the processor, without sockets and whatever else the machine does.
+"""Processor time of a replayed request, without sockets and whatever else the machine does.
 
     python -m tests.bench.replay_cpu [KIND ...]
 

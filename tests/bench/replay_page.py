@@ -1,4 +1,4 @@
-"""What a replay of a large capture takes, from the capture to the first request: reports/bench-replay.md.
+"""Time and memory of replaying a large capture, from reading to the first request: reports/bench-replay.md.
 
     python -m tests.bench.replay_page CAPTURE [--log LOG] [--report FILE]
 

@@ -1,4 +1,4 @@
-"""What does it take until the first request of a large capture goes out? Time and memory, step by step.
+"""Time and memory until the first request of a large capture goes out, step by step.
 
     python -m tests.bench.replay_start CAPTURE [SECONDS]
 

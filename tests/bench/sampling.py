@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Sampled(NamedTuple):
-    """What ran: stage, function of this package, the call that it made, and what kind of code that is."""
+    """Sampled code: stage, function of this package, the call that it made, and what kind of code that is."""
 
     stage: str
     function: str

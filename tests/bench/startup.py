@@ -1,4 +1,4 @@
-"""What each start-up shortcut saves: `python -m tests.bench.startup [--runs 5] [--capture FILE]`.
+"""Savings of each start-up shortcut: `python -m tests.bench.startup [--runs 5] [--capture FILE]`.
 
 A small capture is analyzed by default, with each shortcut that is used by default off, with each other one
 on, and with all off, in turns, so that all variants meet the same machine. The table has the median wall-

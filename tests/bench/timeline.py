@@ -1,4 +1,4 @@
-"""Where the time of one run goes: `python -m tests.bench.timeline CAPTURE [--json]`.
+"""Timeline of one run: `python -m tests.bench.timeline CAPTURE [--json]`.
 
 Runs `kdissect analyze` in this process with a clock around the steps that wait for each other, in two lanes:
 this process, and the thread that brings Spark up meanwhile. Times count from the start of the process. What
@@ -26,7 +26,7 @@ FIRST = {
     "kdissect.spark.session:Engine.close": "clean up",
     "kdissect.cli.report_build:ReportInput.summary": "compose the report",
 }
-"""What is clocked, and what it is called."""
+"""Clocked functions and their names."""
 
 THEN = {
     "kdissect.capture.index.index:index_captures": "survey",

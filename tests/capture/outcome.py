@@ -1,4 +1,4 @@
-"""What the capture front makes of files, in a form that can be compared: descriptors, packets and counts.
+"""Result of the capture front for files, in a form that can be compared: descriptors, packets and counts.
 
 As a program it prints that for the files named on the command line, so that the same can be asked of another
 process.

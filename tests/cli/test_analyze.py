@@ -36,7 +36,7 @@ def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """What `kdissect analyze CAPTURE --out DIR` gave, and DIR."""
+    """Return the outcome of `kdissect analyze CAPTURE --out DIR`, and DIR."""
     folder = tmp_path_factory.mktemp("analyzed") / "report"
     done = kdissect("analyze", CAPTURE, "--out", folder)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What is written while Spark starts: which captures are read, and what is in them."""
+"""Text that is written while Spark starts: which captures are read, and what is in them."""
 
 from pathlib import Path
 from types import SimpleNamespace

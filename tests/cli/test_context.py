@@ -1,4 +1,4 @@
-"""What commands do before their own work: captures that give nothing, and the start of Spark."""
+"""Steps of commands before their own work: captures that give nothing, and the start of Spark."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Where reports go: a directory, or an object store, tried before there is anything to write."""
+"""Destinations of reports: a directory, or an object store, tried before there is anything to write."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ class Colour(StrEnum):
 
 @dataclass
 class Inner:
-    """What stands inside."""
+    """Inner part."""
 
     size: float | None
 

@@ -142,7 +142,7 @@ def _everything(said: Any) -> Iterator[dict[str, Any]]:
 def _produced(
     said: list[dict[str, Any]], client: str
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """What a client sent: topic, batch, record."""
+    """Return what a client sent: topic, batch, record."""
     for each in said:
         if each["api_name"] != "Produce" or each["client_id"] != client:
             continue
@@ -154,7 +154,7 @@ def _produced(
 
 
 def _sent(client: dict[str, Any], value: dict[str, Any]) -> str:
-    """What the client made of a record's number: see `value` in lab/clients/job.py and LabClient.java."""
+    """Return what the client made of a record's number: `value` in lab/clients/job.py and LabClient.java."""
     words = [f"item{(value['number'] * 31 + step * 7) % 997}" for step in range(VALUE_BYTES)]
     start = f'{{"sender":"{client["client_id"]}","number":{value["number"]},'
     if client["library"] != "java":

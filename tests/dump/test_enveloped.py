@@ -1,4 +1,4 @@
-"""What an Envelope carries is shown, chosen by and redacted like everything else."""
+"""Requests inside an Envelope are shown, chosen by and redacted like everything else."""
 
 import json
 from collections.abc import Callable

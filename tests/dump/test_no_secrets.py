@@ -24,7 +24,7 @@ from tests.helpers.command import kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PASSWORDS = ("correct-horse-battery", "not-the-password")
-"""Of the users in sasl.pcapng (tests/lab/security.py and tests/lab/scenarios/sasl.py)."""
+"""Passwords of the users in sasl.pcapng (tests/lab/security.py and tests/lab/scenarios/sasl.py)."""
 
 
 def dumped(name: str, *options: str) -> str:

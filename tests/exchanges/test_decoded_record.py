@@ -1,4 +1,4 @@
-"""What a record says for expressions and beside its bytes."""
+"""Values of a record for expressions and beside its bytes."""
 
 from kdissect.exchanges.decoded_record import decode_record
 from kdissect.exchanges.describe_records import PayloadOptions, RecordsPlace, describe_records

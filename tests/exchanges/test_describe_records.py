@@ -1,4 +1,4 @@
-"""What is shown of a records field: headers of batches, on request records, and what is wrong."""
+"""Shown parts of a records field: headers of batches, on request records, and what is wrong."""
 
 import struct
 

@@ -27,7 +27,7 @@ SPLITS = (2, 7)  # parts of a file
 
 
 class Outcome(NamedTuple):
-    """What a command left."""
+    """Outcome of a command."""
 
     code: int
     output: bytes

@@ -1,4 +1,4 @@
-"""What a fuzzing process has done, in a file that is mapped into memory: it outlives a crash or a kill.
+"""Progress of a fuzzing process, in a file that is mapped into memory: it outlives a crash or a kill.
 
 The layout is: executions, processor time in µs, inputs kept for new coverage, size of the present case, and
 the case itself. The size is 0 between cases, so a process that died within one left it there.
@@ -15,7 +15,7 @@ LARGEST_CASE = 1 << 20
 
 
 class Done(NamedTuple):
-    """What was done by the end, and the case that was being read then; empty if there was none."""
+    """Work done by the end, and the case that was being read then; empty if there was none."""
 
     executions: int
     processor_s: float

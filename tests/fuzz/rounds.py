@@ -32,7 +32,7 @@ MODULES = {"mutator": "tests.fuzz.worker", "atheris": "tests.fuzz.guided"}
 
 
 class Job(NamedTuple):
-    """What a process does in its turns."""
+    """Work of a process in its turns."""
 
     target: str
     engine: str  # of MODULES
@@ -103,7 +103,7 @@ def next_job(free: list[Job], spent: Mapping[Job, float]) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the processes of a run get."""
+    """Settings for the processes of a run."""
 
     out: Path  # where cases that fail are kept
     python: str = sys.executable

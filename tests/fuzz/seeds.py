@@ -1,4 +1,4 @@
-"""Where fuzzing starts: frames of the recorded captures, random messages, record sets by kafka-python, and
+"""Seeds of fuzzing: frames of the recorded captures, random messages, record sets by kafka-python, and
 Kafka 0.7."""
 
 from collections import Counter

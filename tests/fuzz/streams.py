@@ -47,7 +47,7 @@ RECORDED = ("sasl.pcapng", "old-broker.pcap", "transactions.pcapng")
 
 
 class Segments(NamedTuple):
-    """What `feed_plain` takes in."""
+    """Input of `feed_plain`."""
 
     columns: list[tuple[int, ...]]
     connections: list[int]

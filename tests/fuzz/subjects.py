@@ -1,4 +1,4 @@
-"""What each target of fuzzing reads, and which targets belong to a subject of the report."""
+"""Input of each target of fuzzing, and which targets belong to a subject of the report."""
 
 WHAT_IT_READS = {
     "capture": "whole capture files, to rows of tables; any splits",

@@ -1,4 +1,4 @@
-"""What must hold whatever the bytes are. A target reads a case and asserts; it gives nothing back."""
+"""Assertions that must hold whatever the bytes are. A target reads a case and asserts; it returns nothing."""
 
 import json
 from collections.abc import Callable
@@ -114,7 +114,7 @@ def columns(case: Case) -> None:
 
 
 def filters(case: Case) -> None:
-    """What filters look for is found without a complaint."""
+    """Check that filters find their matches without a complaint."""
     frame = Captured(case.data, len(case.data), 1, 1, 0)
     request, response = (None, frame) if case.response else (frame, None)
     decoded = DecodedExchange(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))

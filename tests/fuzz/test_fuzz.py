@@ -1,4 +1,4 @@
-"""What fuzzing found stays mended, and a little of it is done every time: the same cases each time."""
+"""Defects that fuzzing found stay mended, and a little of it is done every time: the same cases each time."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What was fuzzed in all runs: figures in `reports/fuzz.json`, and the page `reports/fuzz.md` made of them.
+"""Totals of fuzzing in all runs: figures in `reports/fuzz.json`, and the page `reports/fuzz.md` made of them.
 
 A row is a target, an engine and the compiler on or off. The figures of a turn are added to those of all turns
 before, under a lock and by a new file in the place of the old one: runs that are interrupted, or go on at the

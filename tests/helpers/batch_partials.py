@@ -1,4 +1,4 @@
-"""What the batches of a watch add up, made without Spark from a recorded capture."""
+"""Sums over the batches of a watch, made without Spark from a recorded capture."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise

@@ -26,7 +26,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 class FindingCase(NamedTuple):
-    """What one rule is tested with. `fires` and `quiet` are arguments of `report_rows.report`."""
+    """Test case of one rule. `fires` and `quiet` are arguments of `report_rows.report`."""
 
     fires: tuple[Any, ...]
     quiet: tuple[Any, ...]

@@ -195,7 +195,7 @@ def reorder(scene: Scene) -> None:
 
 
 def response_first(scene: Scene) -> None:
-    """What the broker sends is recorded before what it answers."""
+    """Record responses before the requests that they answer."""
     early = scene.chance.randrange(1, 5) * MS
     scene.packets = [_moved(one, -early if one.side == SERVER else 0) for one in scene.packets]
     scene.packets.sort(key=lambda packet: packet.time_ns)
@@ -272,7 +272,7 @@ OPERATIONS = (*HOSTS, *(one.__name__ for one in (*NETWORK, *CAPTURE)))
 
 
 class Wreck(NamedTuple):
-    """What is left of a conversation: packets in the order of the capture, and what became of each stream
+    """Remains of a conversation: packets in the order of the capture, and what became of each stream
     byte."""
 
     talk: Talk

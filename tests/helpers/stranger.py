@@ -1,4 +1,4 @@
-"""What another user of the machine sends to the ports of a Spark: a program for `other_user.as_other`.
+"""Bytes that another user of the machine sends to the ports of a Spark: a program for `other_user.as_other`.
 
 It speaks Spark's transport protocol without a secret: frames of a length, a type and a body. It asks the
 block manager for the blocks of broadcasts, and has the driver's dispatcher read an object. It prints the

@@ -24,7 +24,7 @@ def certificate(kind: str = "rsa") -> Path:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is negotiated."""
+    """Negotiated parameters."""
 
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     ciphers: str = ""  # of TLS 1.2, in OpenSSL's names

@@ -1,4 +1,4 @@
-"""What the compiler switch promises of the package's own sources."""
+"""Promises of the compiler switch about the package's own sources."""
 
 import ast
 import subprocess

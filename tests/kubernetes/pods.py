@@ -1,4 +1,4 @@
-"""What stands in for kubelet and image: pods of executors as processes of this machine."""
+"""Stand-in for kubelet and image: pods of executors as processes of this machine."""
 
 import http.client
 import json

@@ -25,7 +25,7 @@ class Partition(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """What one broker says about its cluster: broker ids to ports, and per topic its partitions by number."""
+    """Facts of one broker about its cluster: broker ids to ports, and per topic its partitions by number."""
 
     brokers: dict[int, int]
     topics: dict[str, dict[int, Partition]]

@@ -65,7 +65,7 @@ class Node:
 
 
 class Cluster:
-    """What both kinds of cluster share. Use as a context manager; `folder` is removed at the end unless
+    """Shared base of both kinds of cluster. Use as a context manager; `folder` is removed at the end unless
     given."""
 
     create_topics_version: int

@@ -1,4 +1,4 @@
-"""What a capture must hold, as told by everyone but kdissect: brokers' request logs, clients, tcpdump.
+"""Expected contents of a capture, by everyone but kdissect: brokers' request logs, clients, tcpdump.
 
 The manifest is one JSON file beside the captures. Rule: `exact` is true only if the brokers' logs and the
 clients' own logs agree about every (API, version); otherwise `requests` are lower bounds.

@@ -36,7 +36,7 @@ class Release:
 
 
 def cache_folder() -> Path:
-    """Where jars and compiled client programs live between runs."""
+    """Return the folder in which jars and compiled client programs live between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "kdissect-lab"
 

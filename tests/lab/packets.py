@@ -1,4 +1,4 @@
-"""What tcpdump, which knows no Kafka, counts in a capture: packets and attempts to connect."""
+"""Counts of tcpdump, which knows no Kafka, for a capture: packets and attempts to connect."""
 
 from __future__ import annotations
 

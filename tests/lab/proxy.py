@@ -1,4 +1,4 @@
-"""What proxies in front of a broker share: accept clients, connect to the broker, close all at the end.
+"""Shared steps of proxies in front of a broker: accept clients, connect to the broker, close all at the end.
 
 A subclass starts the threads that pass bytes on, in both directions.
 """

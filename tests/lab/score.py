@@ -34,7 +34,7 @@ PAGE = ROOT / "docs" / "incident-score.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
 BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11)}
-"""What the generator wrote when recordings of a seed were scored first, and nobody had looked at them."""
+"""Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
 FIRST, WITHIN_S = 3, 1.0
@@ -152,7 +152,7 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether the first line is right: silent where all is well, the true cause elsewhere."""
+        """Return whether the first line is right: silent where all is well, the true cause elsewhere."""
         return not self.lines if self.healthy else self.rank == 1
 
     @property

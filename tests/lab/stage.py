@@ -37,7 +37,7 @@ class Stage:
     dropped_packets: int = 0  # that tcpdump says it lost
     edited: str = ""  # what was done to the capture after it was recorded
     noticed: dict[str, int] = field(default_factory=dict)
-    """What others than clients and request logs counted of the incident, such as a line in a broker's log."""
+    """Counts of the incident from others than clients and request logs, such as a line in a broker's log."""
     answered_unlogged: set[int] = field(default_factory=set)
     """Ports whose brokers answer ApiVersions before they know the client, and do not log it."""
 

@@ -18,7 +18,7 @@ from tests.live.test_recent_calls import report
 
 
 class Terminal:
-    """What comes out of a pseudo terminal."""
+    """Output of a pseudo terminal."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""Whether kdissect's codec and a class of Kafka agree on the bytes of one message.
+"""Agreement of kdissect's codec and a class of Kafka on the bytes of one message.
 
 In: a message of the schema, a version, bytes, and the `Reading` of Kafka's class. Out: a `Verdict`. Both must
 accept or both refuse. What both accept must have the same length and the same values, and must be written as
@@ -26,7 +26,7 @@ from tests.oracle.peer import Reading
 
 
 class Leniency(Enum):
-    """Where one side takes bytes that the other does not, or takes them differently, on purpose."""
+    """Intended difference: one side takes bytes that the other does not, or takes them differently."""
 
     NULL = "null where the schema has none: Kafka refuses, kdissect shows the null"
     LONG_TEXT = "text over 32,767 bytes in a flexible version: Kafka refuses, kdissect shows it"

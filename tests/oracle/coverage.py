@@ -1,4 +1,4 @@
-"""What a release of Kafka knows beside what kdissect's schema knows: messages, versions, and the fields of
+"""Comparison of a Kafka release with kdissect's schema: messages, versions, and the fields of
 each.
 
 In: the catalogue that KafkaMessages.java makes of the release. Out: the `Pair`s that both know, which can be
@@ -56,7 +56,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Coverage:
-    """What both sides know, and what only one knows, as lines of text."""
+    """Facts that both sides know, and those that only one knows, as lines of text."""
 
     pairs: list[Pair] = field(default_factory=list)
     only_release: list[str] = field(default_factory=list)

@@ -40,7 +40,7 @@ LONGEST = 600  # characters of one side of a difference
 
 @dataclass(slots=True)
 class Tally:
-    """What was compared for one API, or in all."""
+    """Counts of comparisons for one API, or in all."""
 
     pairs: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Result:
-    """What was compared: by API, by leniency, and the differences as text."""
+    """Result of a comparison: by API, by leniency, and the differences as text."""
 
     apis: dict[str, Tally] = field(default_factory=dict)
     leniencies: Counter[Leniency] = field(default_factory=Counter)

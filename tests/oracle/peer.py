@@ -25,7 +25,7 @@ _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:
 
 
 class Reading(NamedTuple):
-    """What a class of Kafka makes of the bytes of one message."""
+    """Reading of one message's bytes by a class of Kafka."""
 
     refusal: str | None  # why the class refuses the bytes; then the rest is empty
     consumed: int = 0  # bytes

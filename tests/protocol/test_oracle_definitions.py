@@ -144,7 +144,7 @@ def their_default(default: Any, brackets: str, kind: str) -> Any:
 
 @pytest.mark.parametrize("path", definitions())
 def test_entity_types_are_roles(path: Path) -> None:
-    """Where Kafka says that a field is a topic name, a group id and so on, our role says so too."""
+    """Check that our role agrees where Kafka says that a field is a topic name, a group id and so on."""
     theirs = load(path)
     message = ours().get(OTHER_NAMES.get(theirs["name"], theirs["name"]))
     if message is None or theirs["validVersions"] == "none":

@@ -116,7 +116,7 @@ def test_kafka_python_agrees(message: Message) -> None:
 
 
 def test_kafka_python_knows_the_versions_that_kafka_dropped() -> None:
-    """What kio cannot check.
+    """Check versions that kio does not know.
 
     Every version that Kafka 4.0 removed of an API that it kept, as far as clients use it.
     """

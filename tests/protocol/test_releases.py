@@ -1,4 +1,4 @@
-"""What a release serves: the schema's live versions, and what 4.0 had otherwise."""
+"""Versions that a release serves: the schema's live versions, and what 4.0 had otherwise."""
 
 import pytest
 

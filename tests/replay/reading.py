@@ -1,4 +1,4 @@
-"""What a cluster holds, as an independent client reads it.
+"""Contents of a cluster, as an independent client reads it.
 
 Librdkafka, every partition from its first record to its last.
 """

@@ -1,4 +1,4 @@
-"""What happens when a rewrite is left out, on a real broker: the failure that it is there for.
+"""Failures on a real broker when a rewrite is left out: the reason for each rewrite.
 
 The other half, that nothing of this happens with it, is asserted on the same captures by `test_end_to_end`
 (FAILURES).

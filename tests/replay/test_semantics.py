@@ -1,4 +1,4 @@
-"""What a broker says to requests as they were captured, and what it says to their replays.
+"""Answers of a broker to requests as they were captured, and to their replays.
 
 Row by row of docs/replay-semantics.md.
 
@@ -325,7 +325,7 @@ LATER_MS = 2 * 3_600_000
 
 
 class Row(NamedTuple):
-    """What was captured, and the error of copying it."""
+    """Captured request, and the error of copying it."""
 
     requests: Callable[[], list[Captured]]
     error: str

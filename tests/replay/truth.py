@@ -1,4 +1,4 @@
-"""What was produced, read from captures without kdissect: by dpkt, by hand and by kafka-python."""
+"""Produced records, read from captures without kdissect: by dpkt, by hand and by kafka-python."""
 
 import struct
 from collections.abc import Iterator

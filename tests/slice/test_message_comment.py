@@ -1,4 +1,4 @@
-"""What comments say of exchanges, whatever is missing or hostile in them."""
+"""Comments about exchanges, whatever is missing or hostile in them."""
 
 from typing import Any
 

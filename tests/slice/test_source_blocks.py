@@ -1,4 +1,4 @@
-"""What is read beside packets: interfaces and flags in either byte order, names, and damaged blocks."""
+"""Blocks that are read beside packets: interfaces and flags in either byte order, names, damaged blocks."""
 
 import struct
 from pathlib import Path

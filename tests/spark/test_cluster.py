@@ -136,7 +136,7 @@ def test_same_tables_for_any_number_of_splits(
 def test_executors_survey_and_write(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
-    """What a cluster does by itself.
+    """Check the work that a cluster does by itself.
 
     Ranges are looked over, and tables written through Hadoop's file systems.
     """

@@ -1,4 +1,4 @@
-"""What DataFrames carry: keys and blobs, one row for each, and partitions by number."""
+"""Contents of DataFrames: keys and blobs, one row for each, and partitions by number."""
 
 from collections.abc import Iterable, Iterator
 

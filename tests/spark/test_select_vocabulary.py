@@ -1,4 +1,4 @@
-"""What a query may be made of exists in Spark, and nothing of it leaves the tables."""
+"""Names that a query may use exist in Spark, and none of them leaves the tables."""
 
 import re
 

@@ -42,7 +42,7 @@ def test_what_runs_on_this_machine(master: str, local: bool) -> None:
 def test_clusters_that_make_secrets_authenticate_and_encrypt(
     master: str, known: dict[str, str], is_set: tuple[str, ...]
 ) -> None:
-    """What the user has set stays, and a cluster whose operators choose the secret is left to them."""
+    """Check that the user's settings stay, also on a cluster whose operators choose the secret."""
     assert SparkSettings(master).secret_confs(known.get) == dict.fromkeys(is_set, "true")
 
 

@@ -1,4 +1,4 @@
-"""What workers run, without Spark: descriptors by partition, joined batches, names and counts."""
+"""Work of Spark's workers, without Spark: descriptors by partition, joined batches, names and counts."""
 
 import numpy as np
 import pyarrow as pa

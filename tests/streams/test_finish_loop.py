@@ -1,4 +1,4 @@
-"""What is left at the end of a capture, and what connections give up."""
+"""Remains at the end of a capture, and data that connections give up."""
 
 from tests.helpers.followed import brief, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response

@@ -1,4 +1,4 @@
-"""What connections hold is added up, and those that hold most are found."""
+"""Memory of connections is added up, and those that hold most are found."""
 
 import numpy as np
 import pytest

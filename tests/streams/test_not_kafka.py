@@ -105,7 +105,7 @@ def test_no_frames_in_the_middle(tmp_path: Path, talk: Speech) -> None:
     "talk", [_random, _tls, _http2, _redis, _amqp, _postgres, _smpp, _fields, _smb, _openflow]
 )
 def test_no_frames_from_the_start(tmp_path: Path, talk: Speech) -> None:
-    """Where the first bytes are there and no request, none is believed later by itself."""
+    """Check that no later request is believed by itself if the first bytes are there and no request."""
     assert _frames_in(tmp_path, talk, handshake=True) == []
 
 

@@ -1,4 +1,4 @@
-"""Where responses begin in a stream that is out of step."""
+"""Search for the beginning of responses in a stream that is out of step."""
 
 import struct
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What holds for the source as a whole, and is checked as a whole: names, imports, lengths, tests, links."""
+"""Rules for the source as a whole, checked as a whole: names, imports, lengths, tests, links."""

@@ -1,4 +1,4 @@
-"""What pyproject.toml names is imported, and what is imported is named there.
+"""Dependencies of pyproject.toml are imported, and imports are named there.
 
 The package may import its dependencies and those of its extras; tests may import those of `test` and `dev`
 too. Tools that are run and plugins that are found by themselves are listed, with the reason. So are imports

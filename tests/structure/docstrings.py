@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from tests.structure.project import Finding, Project
 
 VERBS = ("Give", "Say", "Tell", "Let", "Hear", "Take")
-WORDS = frozenset(VERBS) | {f"{verb}s" for verb in VERBS}
+QUESTIONS = ("What", "Where", "Whether", "Of")
+"""A docstring names the thing or the act first; these words put a clause in front of it."""
+
+WORDS = frozenset(VERBS) | {f"{verb}s" for verb in VERBS} | frozenset(QUESTIONS)
 
 
 def docstring_verb(project: Project) -> Iterator[Finding]:
-    """Yield the docstrings that begin with one of `VERBS`, as an order or in the third person."""
+    """Yield the docstrings that begin with one of `VERBS`, in either person, or with one of `QUESTIONS`."""
     for source in project.product + project.tests:
         for node in source.nodes:
             for text in _docstrings(node):

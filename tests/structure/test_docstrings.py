@@ -3,7 +3,7 @@
 import pytest
 
 from tests.structure.conftest import Make
-from tests.structure.docstrings import VERBS, docstring_verb
+from tests.structure.docstrings import QUESTIONS, VERBS, docstring_verb
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -12,6 +12,14 @@ def test_a_docstring_that_begins_with(make: Make, verb: str) -> None:
     assert [str(finding) for finding in docstring_verb(make({"kdissect/a.py": text}))] == [
         f"kdissect/a.py:2: docstring-verb: a docstring begins with '{verb}s'",
         f"kdissect/a.py:5: docstring-verb: a docstring begins with '{verb}'",
+    ]
+
+
+@pytest.mark.parametrize("word", QUESTIONS)
+def test_a_docstring_that_begins_with_a_clause(make: Make, word: str) -> None:
+    findings = docstring_verb(make({"kdissect/a.py": f'def f():\n    """{word} it is."""\n'}))
+    assert [str(finding) for finding in findings] == [
+        f"kdissect/a.py:2: docstring-verb: a docstring begins with {word!r}"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What columns say of themselves: which of them are names, and the values of messages that fill them.
+"""Facts of columns about themselves: which of them are names, and the values of messages that fill them.
 
 What a source promises is compared with what the plain codec reads, for every column that has one.
 """

@@ -1,4 +1,4 @@
-"""What a filter means for one value, and which rows of the tables it keeps."""
+"""Meaning of a filter for one value, and which rows of the tables it keeps."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What connections know of the ends of logs when they fetch, followed through responses and sessions."""
+"""Knowledge of connections about ends of logs when they fetch, followed through responses and sessions."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ LARGEST_USUAL = 262144  # MAXIMUM_SNAPLEN of libpcap, which writers observe what
 
 
 class PcapHeader(NamedTuple):
-    """What the file header defines for every record."""
+    """Settings of the file header for every record."""
 
     big_endian: bool
     record_header: int

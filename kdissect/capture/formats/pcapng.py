@@ -78,7 +78,7 @@ class InterfaceStatistics(NamedTuple):
 
 
 class SecretsBlock(NamedTuple):
-    """Where decryption secrets lie in the file; kind 0x544c534b is a TLS key log."""
+    """Place of decryption secrets in the file; kind 0x544c534b is a TLS key log."""
 
     kind: int
     offset: int

@@ -35,7 +35,7 @@ class BlockOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """What reading from a position needs: the byte order, and the interfaces described so far."""
+    """State that reading from a position needs: the byte order, and the interfaces described so far."""
 
     big_endian: bool
     interfaces: tuple[Interface, ...]
@@ -56,7 +56,7 @@ class SectionReader:
         """File offset of the first of them."""
         self.blocks = blocks
         self.described = False
-        """Whether a section or an interface was described since."""
+        """True if a section or an interface was described since."""
         self._interfaces: list[Interface] = []
         self._frozen: tuple[Interface, ...] = ()
         self._table = np.empty((4, INTERFACE_FIELDS), dtype=np.int64)

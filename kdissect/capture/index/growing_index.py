@@ -33,13 +33,13 @@ STUCK = ("DAMAGED", "TOO_MANY")
 
 @dataclass(frozen=True, slots=True)
 class CaptureRange:
-    """What a file has grown by, from one size to another; `stop` None is the end of the file."""
+    """Range that a file has grown by, from one size to another; `stop` None is the end of the file."""
 
     file: CaptureFile
     start: int = 0
     stop: int | None = None
     is_closed: bool = True
-    """Whether nothing will follow, as far as known: half a packet at the end is a fault then."""
+    """True if nothing will follow, as far as known: half a packet at the end is a fault then."""
 
 
 class GrowingIndex:

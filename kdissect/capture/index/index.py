@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]  # bytes passed, bytes in all
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """What one capture file holds. Times are None if it holds no packet."""
+    """Contents of one capture file. Times are None if it holds no packet."""
 
     file: CaptureFile
     format: CaptureFormat
@@ -76,7 +76,7 @@ class FileIndex:
 
 @dataclass(frozen=True, slots=True)
 class CaptureIndex:
-    """What all captures hold: files in the order of their first packets, and the splits of all of them."""
+    """Contents of all captures: files in the order of their first packets, and the splits of all of them."""
 
     files: tuple[FileIndex, ...]
     splits: tuple[Split, ...]

@@ -39,7 +39,7 @@ STOPPED = "STOPPED"
 
 @dataclass(frozen=True, slots=True)
 class ScanStart:
-    """Where a scan begins, and what came before."""
+    """Start of a scan, with the state that came before."""
 
     position: int
     """File offset of the first record or block; NOWHERE if none was found."""
@@ -67,7 +67,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeScan:
-    """What one range holds, if it begins with `entry`."""
+    """Contents of one range, if it begins with `entry`."""
 
     entry: ScanStart
     stop: int  # file offset of the first record or block that was not passed

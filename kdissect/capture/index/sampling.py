@@ -27,7 +27,7 @@ ENOUGH_LOOKS = 3  # to distinguish a burst of new connections from a steady stre
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the sample holds, and what it estimates."""
+    """Contents of the sample, and the estimates from it."""
 
     bytes: int
     """Bytes of all captures."""

@@ -25,7 +25,7 @@ class CaptureFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a capture states about an interface (one in a pcap file, any number in pcapng)."""
+    """Statements of a capture about an interface (one in a pcap file, any number in pcapng)."""
 
     link_type: int
     snap_length: int  # longest packet kept, 0: no limit

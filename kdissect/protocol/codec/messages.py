@@ -66,7 +66,7 @@ _KEY_AND_VERSION = struct.Struct(">hh")  # with which every request begins
 
 
 class Fault(NamedTuple):
-    """Where captured bytes stop making sense."""
+    """Position at which captured bytes stop making sense."""
 
     path: str  # the field, as in topics[2].partitions[0].records; "" is the message itself
     offset: int  # where that field starts in the bytes that were given
@@ -77,7 +77,7 @@ class Fault(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What was read: all of it, or all that stands before the fault."""
+    """Result of a read: all of it, or all that stands before the fault."""
 
     value: dict[str, Any]
     consumed: int  # the position after the last byte that was read; where the fault is, if there is one

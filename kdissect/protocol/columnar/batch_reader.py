@@ -154,7 +154,7 @@ def _slot(registers: tuple[Register, ...], column: str, kind: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What was read of a batch of messages."""
+    """Columns read from a batch of messages."""
 
     messages: Table
     partitions: Table

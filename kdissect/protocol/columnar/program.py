@@ -171,7 +171,7 @@ class _Assembler:
 
 
 class _Scope(NamedTuple):
-    """What a field's surroundings decide."""
+    """Facts that a field's surroundings decide."""
 
     path: str
     depth: int  # of loops and tagged sections

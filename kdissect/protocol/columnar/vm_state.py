@@ -22,7 +22,7 @@ from kdissect.protocol.records.batch_summary import SUMMARY
 
 
 class Reason(IntEnum):
-    """What is wrong with a message, or why it was not read."""
+    """Reason why a message is wrong or was not read."""
 
     NONE = 0
     UNKNOWN_KEY = 1
@@ -94,7 +94,7 @@ MOST_TEXT = min(64 * MOST_ROWS, 1 << 30)  # bytes of one message's topics, each 
 
 @row_type
 class Tally(Row):
-    """What was read of one message so far."""
+    """Counts of what was read of one message so far."""
 
     message: int  # its number
     present: int  # one bit per register that has a value

@@ -40,7 +40,7 @@ class SetMessage(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """How the payload is compressed."""
+        """Return the codec that compressed the payload."""
         return self.attributes & CODEC_BITS
 
 
@@ -52,7 +52,7 @@ class SetRecord(NamedTuple):
 
 
 class SetSummary(NamedTuple):
-    """What a message set holds."""
+    """Contents of a message set."""
 
     records: int  # those inside compressed messages too
     batches: int  # whole messages, a compressed one counted once

@@ -1,4 +1,4 @@
-"""What producers write: record batches (magic 2) and message sets (magic 0 and 1).
+"""Records as producers write them: record batches (magic 2) and message sets (magic 0 and 1).
 
 - `batches` finds the borders of batches in a records field and reads their headers. `batch_summary` is its
   compiled sibling, which fills a row of numbers for each field.

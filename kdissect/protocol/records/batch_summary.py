@@ -78,7 +78,7 @@ SMALLEST_RECORD = 7  # every part of a record of magic 2 takes a byte at least
 
 
 class RecordSetFault(IntEnum):
-    """What is wrong with the bytes of a records field."""
+    """Fault in the bytes of a records field."""
 
     NONE = 0
     MAGIC = 1

@@ -1,4 +1,4 @@
-"""Where batches stand in a records field, and what the header of a batch says.
+"""Positions of batches in a records field, and facts in the header of a batch.
 
 A records field holds record batches (magic 2, KIP-98) or messages (magic 0 and 1), one after another and
 possibly mixed. All begin with an offset and a length, and have their magic at the same place, so one loop
@@ -43,22 +43,24 @@ class BatchHeader(NamedTuple):
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker set the time of all records (KIP-32)."""
+        """Return whether the broker set the time of all records (KIP-32)."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
+        """Return whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
-        """Whether brokers wrote the batch, as the end of a transaction for instance."""
+        """Return whether brokers wrote the batch, as the end of a transaction for instance."""
         return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop tombstones and marks of this batch; it stands as base timestamp (KIP-534).
+        """Return the time from which compaction may drop tombstones and marks of this batch (KIP-534).
+
+        It stands as base timestamp.
 
         None if the broker has not set it yet.
         """
@@ -90,7 +92,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 class BatchFrame(NamedTuple):
-    """Where one whole batch or message stands: data[start:stop]."""
+    """Position of one whole batch or message: data[start:stop]."""
 
     start: int
     stop: int
@@ -98,7 +100,7 @@ class BatchFrame(NamedTuple):
 
 
 class FieldRest(NamedTuple):
-    """What stands behind the last whole batch of a field: a cut batch, or bytes that are no batch."""
+    """Bytes behind the last whole batch of a field: a cut batch, or bytes that are no batch."""
 
     start: int
     left: int  # bytes
@@ -107,7 +109,7 @@ class FieldRest(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether this is the beginning of a batch.
+        """Return whether this is the beginning of a batch.
 
         Brokers cut the last batch of a fetch, so it is no fault.
         """
@@ -115,7 +117,7 @@ class FieldRest(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        """Why this is no batch; None if it is a cut one."""
+        """Return the reason why this is no batch; None if it is a cut one."""
         if self.magic is None or self.length is None:
             return None
         if self.magic >= len(SMALLEST):

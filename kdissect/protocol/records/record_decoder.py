@@ -44,7 +44,7 @@ CONTROL_NAMES = {  # the type in the key of a record in a control batch
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """What the header of a record batch says of all its records.
+    """Facts in the header of a record batch about all its records.
 
     A message of magic 0 or 1 is its own batch.
     """

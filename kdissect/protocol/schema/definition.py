@@ -1,4 +1,4 @@
-"""What a message is made of: the values that the schema files become, and the words they may use.
+"""Parts of a message: the values that the schema files become, and the words they may use.
 
 A `Field` stands for all versions of itself, so a message is one tree and not one per version; `fields_at`
 returns those of a single version. Versions are Python ranges. `PRIMITIVES` are the types, and

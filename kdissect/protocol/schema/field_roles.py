@@ -12,7 +12,7 @@ Kind = Literal["integer", "span"]
 
 
 class Role(NamedTuple):
-    """What a value means, and the columns in which it is kept, "" for none.
+    """Meaning of a value, and the columns in which it is kept, "" for none.
 
     `kind` is how a column keeps it: as a number, or as the place and the length of its bytes.
     """

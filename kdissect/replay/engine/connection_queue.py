@@ -126,7 +126,7 @@ class TimerQueue:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next queue is to be looked at, which may be over; None: never."""
+        """Return the time of the next look at a queue, which may be over; None: never."""
         planned = None
         if self._position < len(self._times):
             planned = self.start_ns + self._times[self._position]

@@ -1,4 +1,4 @@
-"""What is left of a pass whose process is killed.
+"""Recovery of a pass whose process is killed.
 
 Results are written down as they come, and another process saves them.
 
@@ -30,7 +30,7 @@ KILLED = "the replayer was killed"
 
 
 class JournalEntry(NamedTuple):
-    """What has ended since the last entry."""
+    """Requests that ended since the last entry."""
 
     start_ns: int  # when the pass began, on the clock of the run,
     start_wall_ns: int  # and since the epoch

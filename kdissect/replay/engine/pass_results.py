@@ -1,4 +1,4 @@
-"""What a pass leaves behind: the end of each captured request, and what was noted beside it.
+"""Results of a pass: the end of each captured request, and what was noted beside it.
 
 `ResultTable` keeps results as rows of numbers in one buffer, since a run of hours must not make objects that
 stay and that the garbage collector would visit again and again. The responses themselves lie in a spool. A
@@ -62,7 +62,7 @@ class RequestResult:
 
     @property
     def lag_ns(self) -> int | None:
-        """How much later than due it was sent; None if it was not."""
+        """Return how much later than due it was sent; None if it was not sent."""
         return None if self.sent_ns is None or self.due_ns is None else max(self.sent_ns - self.due_ns, 0)
 
 

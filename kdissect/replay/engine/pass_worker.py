@@ -1,4 +1,4 @@
-"""What one process sends of a pass: its player with a pool, a transport and prepared requests.
+"""Share of one process in a pass: its player with a pool, a transport and prepared requests.
 
 In: a share of the requests with its part of the limits. Out: a `PassOutcome`. All that can be done before the
 clock starts is done when the worker is made. The garbage collector looks at young objects only: what is known
@@ -35,7 +35,7 @@ OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00
 
 
 class Journal(Protocol):
-    """Where a player is written down while it sends."""
+    """File that records the state of a player while it sends."""
 
     due_ns: int  # when to write next, on the clock of the run
 
@@ -45,7 +45,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What a worker works with."""
+    """Inputs of a worker."""
 
     replay_input: ReplayInput
     context: ReplayContext
@@ -92,7 +92,7 @@ class PassWorker:
 
     @property
     def lead_ns(self) -> int:
-        """How long before the first request it has to begin."""
+        """Return how long before the first request it has to begin."""
         return self._player.lead_ns
 
     def play(self, start_ns: int) -> PassOutcome:

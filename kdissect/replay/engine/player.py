@@ -50,7 +50,7 @@ DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and
 
 @dataclass(frozen=True, slots=True)
 class PlayerSetup:
-    """What a player works with."""
+    """Inputs of a player."""
 
     replay_input: ReplayInput
     items: Sequence[ReplayItem]  # the requests that this process sends or skips, in the order of the capture
@@ -103,7 +103,7 @@ class Player:
 
     @property
     def lead_ns(self) -> int:
-        """How long before the first request the connections that are wanted at once should be opened."""
+        """Return how long before the first request the connections wanted at once should be opened."""
         if self._schedule.pace is Pace.ASAP:
             return 0
         firsts = sorted(map(self._first_offset_ns, self._queues.values()))
@@ -184,14 +184,14 @@ class Player:
 
     @property
     def recent(self) -> RecentEnds:
-        """How the requests of the last ten seconds ended."""
+        """Return how the requests of the last ten seconds ended."""
         return self._limits.recent(self.pool.now_ns)
 
     # Time
 
     @property
     def next_ns(self) -> int | None:
-        """When to wake the player: the next request is due, or there is time to prepare some; None: never."""
+        """Return the time at which the next request is due or some can be prepared; None: never."""
         due_ns = self._timers.next_ns
         if not self._prepared.wanting:
             return due_ns

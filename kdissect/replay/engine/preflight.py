@@ -1,4 +1,4 @@
-"""What is checked before the first byte of a capture is read: the target, the login, room for the output.
+"""Checks before the first byte of a capture is read: the target, the login, room for the output.
 
 Each address of `--target` is asked for its versions, and for the brokers of its cluster if that needs no
 login. Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach

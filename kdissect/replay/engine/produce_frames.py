@@ -1,4 +1,4 @@
-"""What a Produce request is about, read from its frame without decoding it: partitions, and records in each.
+"""Subject of a Produce request, read from its frame without decoding it: partitions, and records in each.
 
 In: a frame with its length, and its version. Out: topics with their partitions as they stand in it, how many
 records each partition has by the header of its first batch, and the acks. The records are passed over.

@@ -1,4 +1,4 @@
-"""What a pass may not exceed, and the signal that ends it in all processes of a run.
+"""Limits of a pass, and the signal that ends it in all processes of a run.
 
 The limits are rates, requests in flight, connections, bytes, duration, and the share of failures. In: the
 caps and the circuit breaker of the settings, and what the player reports about each request. Out:
@@ -38,7 +38,7 @@ class StopSignal:
 
     @property
     def reason(self) -> str:
-        """Why all processes must stop; "" if they need not."""
+        """Return the reason why all processes must stop; "" if they need not."""
         memory = self._memory
         if memory[:2] == b"\0\0":
             return ""
@@ -95,7 +95,7 @@ class RunLimits:
 
     @property
     def caps_connections(self) -> bool:
-        """Whether connections may have to wait for others to end."""
+        """Return whether connections may have to wait for others to end."""
         return self._caps.connections is not None
 
     def may_send(self, queue: ConnectionQueue, now_ns: int) -> Wait | None:

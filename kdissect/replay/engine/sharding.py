@@ -45,7 +45,7 @@ class Component:
 
     @property
     def weight(self) -> float:
-        """What sending it costs, in requests."""
+        """Return the cost of sending it, in requests."""
         return self.requests + self.size / BYTES_PER_REQUEST
 
 

@@ -21,11 +21,11 @@ class WorkerLost(Exception):
 
 
 class Worker(Protocol):
-    """What one process does."""
+    """Work of one process."""
 
     @property
     def lead_ns(self) -> int:
-        """How long it needs from being told when to begin until then."""
+        """Return how long it needs from being told when to begin until then."""
 
     def play(self, start_ns: int) -> PassOutcome:
         """Send its share, from `start_ns` on."""

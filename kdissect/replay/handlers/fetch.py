@@ -56,7 +56,7 @@ NOT_THERE = (Disposition.DEPENDENCY, "none of its partitions is on the target")
 
 
 class FetchQuestion(NamedTuple):
-    """What a captured fetch asks, as far as it is known before its turn."""
+    """Question of a captured fetch, as far as it is known before its turn."""
 
     request: SessionRequest
     sessionless: bool

@@ -1,4 +1,4 @@
-"""What a Fetch response says, read without making a tree of it: bounds of logs, and ends of records.
+"""Facts of a Fetch response, read without making a tree of it: bounds of logs, and ends of records.
 
 A response is read this way if all is well: no error, no tagged field, a version with sessions (KIP-227). For
 every other one `scan_fetch_response` returns None, and the codec decodes it. Records stay where they are.
@@ -26,7 +26,7 @@ ABORTED_BYTES, REPLICA_BYTES, ID_BYTES = 16, 4, 16
 
 
 class FetchedRecords(NamedTuple):
-    """What a response says about one partition."""
+    """Facts of a response about one partition."""
 
     topic: str | bytes  # its name, or its id if the version has ids
     partition: int

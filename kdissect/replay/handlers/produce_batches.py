@@ -36,7 +36,7 @@ WORK_BORDERS = frozenset({ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN,
 
 
 class PartitionBatches(NamedTuple):
-    """What a request writes to one partition."""
+    """Batches that a request writes to one partition."""
 
     partition: TopicPartition
     batches: list[CapturedBatch]

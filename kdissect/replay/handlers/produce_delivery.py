@@ -1,4 +1,4 @@
-"""What became of batches, and those that are sent again.
+"""Results of batches, and the batches that are sent again.
 
 The captured cluster took a batch that the target refuses for the moment only (its leader moved, a transaction
 is still ending): it is sent again, as any client would. Numbers go on behind what the target took, and the
@@ -40,7 +40,7 @@ UNKNOWN_OFFSET = (
 
 
 class BatchOutcome(NamedTuple):
-    """What became of a batch; no error means that no response tells."""
+    """Result of a batch; no error means that no response tells."""
 
     error: int | None
     offset: int

@@ -1,4 +1,4 @@
-"""What members of classic groups do by themselves: get in, get in again, assign, and leave when a pass ends.
+"""Steps that members of classic groups take by themselves: join, rejoin, assign, and leave when a pass ends.
 
 A rebalance of the target that the capture did not have is joined by the replayer's own requests, as a
 client would. This lies beside the handlers, and not in `target`, since it needs most of the context:

@@ -1,4 +1,4 @@
-"""What all handlers of a pass work with: one frozen bundle of collaborators, each of which owns one subject.
+"""Context of all handlers of a pass: one frozen bundle of collaborators, each of which owns one subject.
 
 The bundle lives as long as one pass over the captured requests. A second pass (`--loop`) gets a new one, and
 with it new producer ids: the same batches under the same id would be acknowledged and not written. Only what

@@ -1,4 +1,4 @@
-"""What is decided before the clock starts: each captured request is looked at once, and becomes an item.
+"""Decisions before the clock starts: each captured request is looked at once, and becomes an item.
 
 This is found out here, because it needs the whole capture or costs time that a run does not have:
 

@@ -33,7 +33,7 @@ class CapturedTopic(NamedTuple):
 
 @dataclass(slots=True)
 class CapturedCluster:
-    """What the capture says about the cluster it was taken of."""
+    """Facts of the capture about its cluster."""
 
     cluster_ids: set[str] = field(default_factory=set)
     addresses: set[tuple[str, int]] = field(default_factory=set)

@@ -29,7 +29,7 @@ FetchedPartitions: TypeAlias = dict[TopicPartition, Tree]
 
 
 class SessionRequest(NamedTuple):
-    """What a captured Fetch request says about its session."""
+    """Facts of a captured Fetch request about its session."""
 
     session: FetchSessionKey
     epoch: int
@@ -39,7 +39,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchScope(NamedTuple):
-    """What a captured fetch is about when its turn has come."""
+    """Scope of a captured fetch when its turn has come."""
 
     partitions: (
         FetchedPartitions  # all of the session: one object while it lasts, which changes with each fetch

@@ -1,4 +1,4 @@
-"""What reads and commits of the capture depend on: the produces, transactions and fetches that came before.
+"""Dependencies of the capture's reads and commits: the produces, transactions and fetches that came before.
 
 In: every request with its response, in the order of the capture. Out, by request:
 
@@ -37,7 +37,7 @@ NO_PRODUCES = array("q")
 
 
 class PartitionRead(NamedTuple):
-    """What a captured answer had of one partition."""
+    """Contents of a captured answer for one partition."""
 
     following: int  # the offset behind its last whole batch
     size: int  # bytes of its records
@@ -79,7 +79,7 @@ def _sorted(first: "array[int]", second: "array[int]") -> tuple["array[int]", "a
 
 
 class _ReadColumns:
-    """What answers of fetches had, in columns: a row for each partition, sorted by request at the end."""
+    """Contents of fetch answers in columns: a row for each partition, sorted by request at the end."""
 
     def __init__(self) -> None:
         self._partitions: list[TopicPartition] = []

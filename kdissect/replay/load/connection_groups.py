@@ -31,7 +31,7 @@ WITH_OFFSETS = frozenset(
 
 
 class Tie(NamedTuple):
-    """What several connections share, such as a group."""
+    """Subject that several connections share, such as a group."""
 
     kind: str
     name: str

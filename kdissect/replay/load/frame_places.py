@@ -1,4 +1,4 @@
-"""Where the bytes of a frame lie in its capture, if one packet has all of them.
+"""Places of frame bytes in the capture, if one packet has all of them.
 
 In: the pieces of one split (rows of `segment_index.PIECES`), and frames of which the packet with the first
 byte and the position in the stream are known. Out: an offset in the capture file for each, or NO_PLACE. The

@@ -1,4 +1,4 @@
-"""What the first request of each shape has told, and what that and their facts tell of all others.
+"""Facts learnt from the first request of each shape, and from them the facts of all others.
 
 In: the first request of each shape, decoded (see `request_shapes`). Out: of the requests that need no look
 the same as a look would find out: their items, their bodies if these are equal, the records that they wrote

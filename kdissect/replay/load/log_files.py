@@ -77,7 +77,7 @@ class CapturedFile:
 
 @dataclass(slots=True)
 class LogFacts:
-    """What a log says beside its rows."""
+    """Facts of a log beside its rows."""
 
     captures: list[CapturedFile]
     earliest_ns: int

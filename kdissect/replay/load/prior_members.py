@@ -31,7 +31,7 @@ DESCRIPTIONS = frozenset(
 
 @dataclass(slots=True)
 class GroupSubscription:
-    """What is known of one group."""
+    """Facts about one group."""
 
     topics: set[str] = field(default_factory=set)  # of the group as a whole
     by_member: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))

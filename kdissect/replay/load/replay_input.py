@@ -1,4 +1,4 @@
-"""What a plan and a run start from: the captured requests, and all that is known of them."""
+"""Input of a plan and a run: the captured requests, and all that is known of them."""
 
 from dataclasses import dataclass, field
 

@@ -211,7 +211,7 @@ def _sessions(view: ShapedMessages) -> tuple[list[Int64s], NDArray[np.bool_]]:
 
 
 class SessionPlace(NamedTuple):
-    """Where the id of a fetch session stands in the bodies of request and response; its epoch follows."""
+    """Position of a fetch session's id in the bodies of request and response; its epoch follows."""
 
     request: int
     response: int

@@ -49,7 +49,7 @@ class RetryFinder:
 
     @property
     def has_failed_records(self) -> bool:
-        """Whether records without a producer id failed, and may come again."""
+        """Return whether records without a producer id failed, and may come again."""
         return self._failed.any
 
     def note_last(self, connection: int, index: int) -> None:
@@ -132,7 +132,7 @@ class FailedRecords:
 
     @property
     def any(self) -> bool:
-        """Whether there are such records."""
+        """Return whether there are such records."""
         return bool(self._failed)
 
     def earlier(

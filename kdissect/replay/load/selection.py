@@ -52,7 +52,7 @@ class RequestSelection:
 
     @property
     def selects_all(self) -> bool:
-        """Whether there is no filter."""
+        """Return whether there is no filter."""
         return not self._by_header and not self._by_message
 
     def excluded_alone(self, exchange: Exchange, connections: ConnectionLookup) -> str:

@@ -13,7 +13,7 @@ RANGE_BITS = 48  # of positions, for each file
 
 
 class SpoolSlot(NamedTuple):
-    """Where bytes lie in a spool."""
+    """Place of bytes in a spool."""
 
     at: int
     size: int

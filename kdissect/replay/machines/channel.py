@@ -55,7 +55,7 @@ class ChannelMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What a worker needs to reach the driver."""
+    """Facts that a worker needs to reach the driver."""
 
     host: str
     port: int

@@ -22,18 +22,18 @@ class ClockSample(NamedTuple):
 
     @property
     def round_trip_ns(self) -> int:
-        """How long the message was on its way, both ways."""
+        """Return how long the message was on its way, both ways."""
         return (self.t4 - self.t1) - (self.t3 - self.t2)
 
     @property
     def offset_ns(self) -> int:
-        """What is added to the driver's time for the worker's."""
+        """Return the difference added to the driver's time for the worker's."""
         return ((self.t1 - self.t2) + (self.t4 - self.t3)) // 2
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """What is added to the driver's time for the worker's, and by how much that may be wrong."""
+    """Difference added to the driver's time for the worker's, and its largest error."""
 
     offset_ns: int
     error_ns: int

@@ -1,4 +1,4 @@
-"""What a worker tells the driver while it sends: which requests have ended and how, and the last ten seconds.
+"""Progress that a worker reports to the driver: which requests have ended and how, and the last ten seconds.
 
 It stands where a process of one machine has its `CrashJournal`: the driver knows of each request that ended
 up to half a second before a worker is lost. A report has two numbers for each request, compressed: its

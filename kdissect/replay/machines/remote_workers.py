@@ -31,7 +31,7 @@ MOST_UNKNOWN = 32  # connections that have not told the token yet
 
 
 class WhenLost(StrEnum):
-    """What the other workers do if one is lost while requests are sent."""
+    """Choice of what the other workers do if one is lost while requests are sent."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -59,7 +59,7 @@ class RemoteWorker:
 
     @property
     def name(self) -> str:
-        """How it is named to the user."""
+        """Return the name that the user sees."""
         return worker_name(self.number, self.host)
 
 
@@ -90,7 +90,7 @@ class RemoteWorkers:
 
     @property
     def invitation(self) -> Invitation:
-        """What workers need to join."""
+        """Return the facts that workers need to join."""
         return self._listener.invitation
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What driver and workers tell each other, in this order for each worker.
+"""Messages between driver and workers, in this order for each worker.
 
     worker                               driver
     JOINED  number, host, process   ─►
@@ -32,7 +32,7 @@ from kdissect.replay.settings import ReplaySettings
 
 
 class MessageKind(StrEnum):
-    """What a message is about, as the module's text shows."""
+    """Subject of a message, as the module's text shows."""
 
     JOINED = "joined"
     ORDERS = "orders"
@@ -58,7 +58,7 @@ FEED_NS = 500_000_000  # between two reports of progress
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker needs to load the log and to ask the target."""
+    """Facts that a worker needs to load the log and to ask the target."""
 
     log: str  # its path, the same on all machines
     digest: str  # of the log's facts, see `log_digest`
@@ -70,7 +70,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class PassOrders:
-    """What a worker sends of a pass."""
+    """Share of a worker in a pass."""
 
     number: int  # of the pass
     owners: dict[int, int]  # connection -> worker
@@ -81,7 +81,7 @@ class PassOrders:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFacts:
-    """What a worker tells before it starts."""
+    """Facts that a worker reports before it starts."""
 
     lead_ns: int
     offset_ns: int
@@ -90,7 +90,7 @@ class ReadyFacts:
 
     @property
     def clock(self) -> ClockOffset:
-        """What leads from the driver's clock to the worker's."""
+        """Return the offset from the driver's clock to the worker's."""
         return ClockOffset(self.offset_ns, self.error_ns)
 
     @classmethod
@@ -105,7 +105,7 @@ class ReadyFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlayedFacts:
-    """What a worker tells about the clock when it has ended."""
+    """Facts about the clock that a worker reports when it has ended."""
 
     first_late_ns: int  # how much later than due its first request left
     offset_ns: int

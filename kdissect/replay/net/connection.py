@@ -38,7 +38,7 @@ CORRELATION_IDS = (1 << 31) - 16  # the last ones are special to Java clients
 
 
 class BrokerTransport(Protocol):
-    """What carries the bytes of connections."""
+    """Carrier of the bytes of connections."""
 
     def connect(self, connection: "Connection", address: Address) -> None:
         """Begin to connect; the pool is told the outcome."""
@@ -88,7 +88,7 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Whether no request is pending or held."""
+        """Return whether no request is pending or held."""
         return not self.pending and not self._held
 
     def ask(self, part: Part, done: Callable[[Answer], None], now_ns: int) -> None:

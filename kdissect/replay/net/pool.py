@@ -36,7 +36,7 @@ NO_CONNECTIONS: dict[int, Connection] = {}
 
 @dataclass(slots=True)
 class PoolCounters:
-    """What was sent for the replayer itself, and what happened to its connections."""
+    """Counts of requests for the replayer itself, and of events of its connections."""
 
     synthetic: dict[str, int] = field(default_factory=dict)  # requests by API
     opened: int = 0
@@ -92,7 +92,7 @@ class ConnectionPool:
 
     @property
     def next_ns(self) -> int:
-        """When to wake it at the latest."""
+        """Return the latest time to wake it."""
         return min(self._timers[0][0], self._next_tick_ns) if self._timers else self._next_tick_ns
 
     def wake(self, now_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""What the system knows of hosts: the addresses of names, and which addresses are this machine's own.
+"""Knowledge of the system about hosts: the addresses of names, and which addresses are this machine's own.
 
 In: names of captured brokers. Out: their addresses. Names are resolved all at once and in bounded time, since
 the names of a captured cluster need not be known here, and a server of names may be silent.

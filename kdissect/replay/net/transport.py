@@ -29,11 +29,11 @@ TICK_NS = 1_000_000  # timers of event loops count in ms
 
 
 class TimedWork(Protocol):
-    """What is driven besides the pool."""
+    """Work that is driven beside the pool."""
 
     @property
     def next_ns(self) -> int | None:
-        """When to wake it; None: never."""
+        """Return the time to wake it; None: never."""
 
     def wake(self) -> None:
         """Do what is due."""

@@ -1,4 +1,4 @@
-"""What happened: the files of a run, and the comparison with the capture that is made from these files alone.
+"""Results of a run: its files, and the comparison with the capture that is made from these files alone.
 
 In: a `PlayedPass`. Out: `run.json` and `pairs.jsonl`, and from them a report as JSON, text and HTML.
 

@@ -1,4 +1,4 @@
-"""What the words of a comparison mean, for readers of the text and of the page alike."""
+"""Meaning of the words of a comparison, for readers of the text and of the page alike."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What of a response can be compared after a replay: errors, counts and progress by partition.
+"""Comparable parts of a response after a replay: errors, counts and progress by partition.
 
 In: a decoded response, and the names of topic ids. Out: a list of entries, each with `where`
 (`topic-partition`, a group, or ""), its `error` code, and what a check may need: `records` and `bytes` that a

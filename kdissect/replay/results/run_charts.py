@@ -77,7 +77,7 @@ def latency_bars(latency: Mapping[str, Any]) -> Iterator[Markup]:
 
 
 class ChartScale(NamedTuple):
-    """Where a value stands between the bottom (0) and the top (1) of a panel, and which values are marked."""
+    """Place of a value between the bottom (0) and the top (1) of a panel, and which values are marked."""
 
     low: float
     high: float

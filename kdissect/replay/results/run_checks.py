@@ -45,12 +45,12 @@ class _Both:
 
     @property
     def lost(self) -> bool:
-        """Whether the capture has some, and the run none."""
+        """Return whether the capture has some, and the run none."""
         return bool(self.captured and not self.replayed)
 
 
 class RunChecks:
-    """What the checks remember of all pairs. A partition is `topic-number`, by the name on its cluster."""
+    """Memory of the checks over all pairs. A partition is `topic-number`, by the name on its cluster."""
 
     def __init__(self) -> None:
         self._written: dict[str, list[tuple[int, int]]] = defaultdict(

@@ -64,7 +64,7 @@ class _ApiWaits:
 
 @dataclass(slots=True)
 class _Totals:
-    """What is added up over all pairs of a run."""
+    """Sums over all pairs of a run."""
 
     dispositions: Counter[Disposition] = field(default_factory=Counter)
     apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

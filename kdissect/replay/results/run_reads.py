@@ -1,4 +1,4 @@
-"""What was read: fetched records by topic, and how far each group committed, beside the capture.
+"""Reads of a run: fetched records by topic, and how far each group committed, beside the capture.
 
 In: the Fetch pairs of a run one by one, and the final commits from its summary. Out: checks, and why more was
 fetched than in the capture.
@@ -19,7 +19,7 @@ Finding = dict[str, Any]
 
 
 class RunReads:
-    """What is remembered of all Fetch pairs."""
+    """Memory of all Fetch pairs."""
 
     def __init__(self) -> None:
         self.captured = self.replayed = 0

@@ -1,4 +1,4 @@
-"""What happens to the batches of a Produce request: records stay, what is around them changes.
+"""Rewriting of the batches of a Produce request: records stay, what is around them changes.
 
 - A batch of magic 2 gets another producer, epoch, sequence and time in its header. The checksum is patched
   from the header alone, so a megabyte costs no more than a hundred bytes, and a checksum that was wrong stays
@@ -51,7 +51,7 @@ class CapturedBatch(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Return whether it belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
@@ -61,7 +61,7 @@ class CapturedBatch(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """What a retry has in common with its first attempt: the records, as they were sent."""
+        """Return what a retry has in common with its first attempt: the records, as they were sent."""
         return self.data[HEADER_BYTES:]
 
 

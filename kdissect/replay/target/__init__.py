@@ -1,4 +1,4 @@
-"""What on the target stands for what in the capture, and coroutines that find it out.
+"""Counterparts of the capture's objects on the target, and coroutines that find them.
 
 In: captured values and the target's responses. Out: the target's values. Each module owns one subject, with
 its state and its rules, for one pass; only the cluster outlives a pass.

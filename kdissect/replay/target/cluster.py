@@ -53,7 +53,7 @@ PARTITIONS_OF: Mapping[int, PartitionFields] = {
 
 @dataclass(slots=True)
 class TargetCluster:
-    """What is known of the target by now; `turn` counts how often leaders were learnt anew."""
+    """Facts about the target by now; `turn` counts how often leaders were learnt anew."""
 
     admission: Admission
     cluster_id: str | None = None
@@ -116,7 +116,7 @@ class TargetCluster:
 
     @property
     def second_generation(self) -> bool:
-        """Whether producing in a transaction adds the partition to it (KIP-890, transaction.version 2)."""
+        """Return whether Produce adds its partitions to the transaction (KIP-890, transaction.version 2)."""
         return self.features.get("transaction.version", 0) >= SECOND_GENERATION
 
     def leader(self, topic: str, partition: int) -> int:

@@ -39,7 +39,7 @@ TOPIC_SETTINGS = (
 
 @dataclass(slots=True)
 class TargetDescription:
-    """What a target says about itself, beside what `TargetCluster` has."""
+    """Facts of a target about itself, beside what `TargetCluster` has."""
 
     cluster_id: str | None = None
     unsettled: list[str] = field(default_factory=list)  # topics that not every node knows with all leaders

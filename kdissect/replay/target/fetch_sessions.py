@@ -27,7 +27,7 @@ PartitionsByNode: TypeAlias = dict[int, dict[TopicPartition, Tree]]
 
 
 class SessionTurn(NamedTuple):
-    """What the next request of a session says: id and epoch, the partitions to name, and those to forget."""
+    """Next request of a session: id and epoch, the partitions to name, and those to forget."""
 
     session_id: int
     epoch: int
@@ -65,7 +65,7 @@ class OwnFetchSession:
 
 @dataclass(slots=True)
 class ReadPosition:
-    """Where a captured connection reads a partition."""
+    """Position at which a captured connection reads a partition."""
 
     captured: int = -1  # what it names next if it reads on
     target: int | None = None  # behind what the target has given to it; None: nothing yet
@@ -89,7 +89,7 @@ class FetchedPartition:
 
 @dataclass(slots=True)
 class FetchChanges:
-    """What differs from the fetch before, node by node."""
+    """Differences from the fetch before, node by node."""
 
     named: PartitionsByNode = field(default_factory=dict)
     gone: dict[int, list[TopicPartition]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class FetchChanges:
 
 @dataclass(slots=True)
 class FetchState:
-    """What one captured connection reads on the target by now."""
+    """Partitions that one captured connection reads on the target by now."""
 
     scope: object = None  # the partitions of the captured session that it reads by
     turn: int = -1  # of the cluster

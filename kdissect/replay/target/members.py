@@ -37,12 +37,12 @@ class LiveMember:
 
     @property
     def leads(self) -> bool:
-        """Whether it assigns for all."""
+        """Return whether it assigns for all."""
         return bool(self.leader) and self.leader == self.member_id
 
     @property
     def is_in(self) -> bool:
-        """Whether the target has told it a generation."""
+        """Return whether the target has told it a generation."""
         return self.generation >= 0
 
     def take_heartbeat_response(self, response: Tree) -> None:

@@ -135,7 +135,7 @@ class TranslatedOffset(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionOffsets:
-    """What is known of one partition: the ends of its log, and the batches of this run."""
+    """Facts about one partition: the ends of its log, and the batches of this run."""
 
     batches: WrittenBatches = field(default_factory=WrittenBatches)
     captured_start: int | None = None
@@ -216,7 +216,7 @@ class Positions:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether the target is a true copy, so that offsets stay as captured."""
+        """Return whether the target is a true copy, so that offsets stay as captured."""
         return self._rule is Offsets.IDENTITY
 
     def note_reading_on(self, partition: TopicPartition) -> None:

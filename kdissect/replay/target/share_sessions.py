@@ -28,7 +28,7 @@ class AcknowledgedRun(NamedTuple):
 
 
 Acknowledgements: TypeAlias = dict[TopicPartition, list[AcknowledgedRun]]
-"""What a captured request acknowledges, in its order."""
+"""Records that a captured request acknowledges, in its order."""
 
 OffsetRange: TypeAlias = tuple[int, int]
 """First and last offset."""

@@ -1,4 +1,4 @@
-"""Where errors, faults, unanswered requests, orphan responses and throttling were first seen.
+"""Locations where errors, faults, unanswered requests, orphan responses and throttling were first seen.
 
 Each kind of thing and each of its groups has a count and one location: time, capture file, packet numbers,
 connection, client and topic of the first occurrence (for `slowest`: of the longest latency). Ties are broken

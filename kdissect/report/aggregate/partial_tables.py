@@ -1,4 +1,4 @@
-"""What a partial report is made of: small Arrow tables that define how two of their rows become one.
+"""Tables of a partial report: small Arrow tables that define how two of their rows become one.
 
 Each table has key columns. Every other column is added up, or keeps its lowest or highest value, or is taken
 from the row that comes first in the order that the table defines. All four are associative and commutative
@@ -88,7 +88,7 @@ LOCATION = (
     ("partition", INT32),
     ("detail", TEXT),
 )
-"""Where in the captures something was seen; `order_ns` decides which occurrence is kept (the lowest)."""
+"""Location where something was seen; `order_ns` decides which occurrence is kept (the lowest)."""
 
 CALLS = PartialTable(
     "calls",
@@ -235,7 +235,7 @@ FINDING_INPUTS = PartialTable(
         ("response_first_ns", INT64),
     ),
 )
-"""What findings rest on (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms.
+"""Inputs of findings (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms.
 
 Of errors `amount` is the number of requests, each at its first partition.
 """

@@ -1,4 +1,4 @@
-"""What a newer Kafka would break: clients by the API versions and message formats that it no longer serves.
+"""Clients that a newer Kafka would break: by the API versions and message formats that it no longer serves.
 
 A client that asked a broker which versions it serves (ApiVersions, KIP-35) may choose newer ones after the
 upgrade: it `may adapt`, if it knows any. One that used a removed version and never asked `breaks`. Clients

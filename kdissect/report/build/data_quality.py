@@ -1,4 +1,4 @@
-"""What is missing or uncertain in a capture: a table of counters, each with the figures that it affects.
+"""Gaps and uncertainties of a capture: a table of counters, each with the figures that it affects.
 
 A counter that is zero is not reported.
 """
@@ -12,7 +12,7 @@ from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figure
 
 
 class QualityInput(NamedTuple):
-    """What is counted."""
+    """Inputs of the counters."""
 
     capture: CaptureFacts
     connections: ConnectionTotals

@@ -1,4 +1,4 @@
-"""What rules look at and what they return: observations, lags and figures of a capture; a judgement."""
+"""Input and result of rules: observations, lags and figures of a capture; a judgement."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -99,7 +99,7 @@ class FindingContext(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a rule found: a sentence and its evidence. A severity here takes the place of the rule's own."""
+    """Result of a rule: a sentence and its evidence. A severity here takes the place of the rule's own."""
 
     title: str
     evidence: Sequence[Evidence]

@@ -1,4 +1,4 @@
-"""What a cause is: the signals it starts from, the function that judges them, and what it explains.
+"""Causes as values: the signals it starts from, the function that judges them, and what it explains.
 
 A cause has one or more kinds of *anchor*. Each signal of these kinds makes a `Case`, which the function
 `judge` accepts with a `Diagnosis` or refuses with None. It names the subject, the span, the headline

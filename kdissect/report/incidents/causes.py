@@ -18,7 +18,7 @@ from kdissect.report.model.findings import Severity
 CRITICAL, WARNING, NOTE = Severity
 
 REPLICAS = ("leaders_moved", "replicas_out_of_sync")
-"""What Metadata tells of a broker that is gone or behind: it may come much later."""
+"""Signals of Metadata about a broker that is gone or behind: it may come much later."""
 
 LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
 

@@ -1,4 +1,4 @@
-"""What causes of clients and groups share: the signals that they explain, and the plainest ways to judge.
+"""Shared parts of the causes of clients and groups: explained signals, and the plainest judges.
 
 Most of these causes rest on one signal whose sentence is the headline already: the error, or the events of a
 group, name the cause. What they explain are other signals of the same client or group.
@@ -11,7 +11,7 @@ from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Link, Relat
 from kdissect.report.model.incidents import Signal, Subject
 
 WORSE_NS = 60 * SECOND
-"""What follows from a change of a client, or has one reason with it, is seen within this time."""
+"""A consequence of a client's change, or a signal of the same reason, is seen within this time."""
 
 FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
 OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced")

@@ -1,4 +1,4 @@
-"""What an incident did to clients, and its consequences in sentences."""
+"""Impact of an incident on clients, and its consequences in sentences."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What became of incidents from report to report: opened, updated, closed.
+"""Changes of incidents from report to report: opened, updated, closed.
 
 Reports on captures that go on name the same incident again and again, with another end, more impact, or a
 clearer headline. An incident of a new report is a known one if cause and subject are the same and both
@@ -20,7 +20,7 @@ FORGOTTEN_NS = 3600 * NS_PER_S
 
 
 class ChangeKind(StrEnum):
-    """What happened to an incident."""
+    """Change of an incident."""
 
     OPENED = "opened"
     UPDATED = "updated"

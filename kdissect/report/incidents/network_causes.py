@@ -234,7 +234,7 @@ WAITED = (
     "follower_slowed",
     "requests_open",
 )
-"""What clients and servers show when packets do not arrive."""
+"""Signals of clients and servers when packets do not arrive."""
 
 MOVED = ("leader_moved", "leadership_left", "coordinator_left", "controller_moved", "errors_repeated")
 

@@ -1,4 +1,4 @@
-"""What is reported although no cause is known: an error that repeats, latency that changed its level."""
+"""Incidents without a known cause: an error that repeats, latency that changed its level."""
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis, Relation

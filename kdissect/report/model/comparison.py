@@ -1,11 +1,11 @@
-"""What a comparison of two reports says, as values: rows before and after, and what came, went or changed."""
+"""Comparison of two reports, as values: rows before and after, and what came, went or changed."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Difference(StrEnum):
-    """What can be said about a figure of a row; the order is that in which one stands for the whole row."""
+    """Statement about a figure of a row; the order is that in which one stands for the whole row."""
 
     SLOWER = "slower"
     LIKELY_SLOWER = "likely slower"

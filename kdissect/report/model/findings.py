@@ -1,4 +1,4 @@
-"""What findings are made of: a severity, a sentence, and evidence with its location in the capture."""
+"""Parts of a finding: a severity, a sentence, and evidence with its location in the capture."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,7 @@ Omission = Annotated[int, Keywords(minimum=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where something is in the capture: time, packets, connection, client and topic."""
+    """Location in the capture: time, packets, connection, client and topic."""
 
     time_ns: int | None
     capture_file: str | None
@@ -56,7 +56,7 @@ class Evidence:
     subject: str
     """Who or what, in names from the capture."""
     detail: str
-    """What was observed about the subject."""
+    """Observation about the subject."""
     count: int
     first_time_ns: int | None
     last_time_ns: int | None
@@ -65,13 +65,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a rule found: a sentence, its strongest evidence, what it means and what to look at next."""
+    """Result of a rule: a sentence, its strongest evidence, what it means and what to look at next."""
 
     name: str
     """The name of the rule, which stays the same."""
     severity: Severity
     title: str
-    """What was found, in one sentence."""
+    """The finding in one sentence."""
     count: int
     first_time_ns: int | None
     last_time_ns: int | None
@@ -80,6 +80,6 @@ class Finding:
     evidence_omitted: Omission
     means: str
     next: str
-    """What to look at next."""
+    """The next thing to look at."""
     incident: int | None = None
     """Index in `incidents` of the one that explains all of it, null if none does."""

@@ -1,4 +1,4 @@
-"""What went wrong, by cause: signals (dated facts about a subject) and the incidents that they add up to.
+"""Incidents by cause: signals (dated facts about a subject) and the incidents that they add up to.
 
 A signal judges nothing. An incident is one cause with its subject, its time, its impact, and the signals that
 it explains. Servers and clients have one name each throughout: "broker 3 (10.1.0.3:9092)" and
@@ -12,7 +12,7 @@ from kdissect.report.model.findings import Evidence, Severity
 
 
 class SubjectKind(StrEnum):
-    """What a signal or an incident is about."""
+    """Kind of subject of a signal or an incident."""
 
     CLUSTER = "cluster"
     SERVER = "server"
@@ -49,7 +49,7 @@ class Signal:
     sentence: str
     """Subject, verb, figures, time."""
     measures: dict[str, int]
-    """What was measured, by name; names of durations end in _ns or _ms."""
+    """Measured figures by name; names of durations end in _ns or _ms."""
     servers: tuple[str, ...]
     """Servers that it touches."""
     clients: tuple[str, ...]
@@ -70,7 +70,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What an incident did to clients."""
+    """Impact of an incident on clients."""
 
     clients: tuple[str, ...]
     requests: int
@@ -95,18 +95,18 @@ class Incident:
     headline: str
     """Subject, verb, time, figures."""
     consequences: tuple[str, ...]
-    """What it led to, the greatest impact first."""
+    """Consequences, the greatest impact first."""
     impact: Impact
     confidence: float
     """0 to 1; 1 where the capture shows the cause itself."""
     speaks_for: tuple[str, ...]
     """Why this is the cause, where it is a guess."""
     speaks_against: tuple[str, ...]
-    """What does not fit, or would be another explanation."""
+    """Facts that do not fit, or another explanation."""
     signals: tuple[int, ...]
     """Indexes in `signals` of those that it explains, those of the cause itself first."""
     evidence: tuple[Evidence, ...]
     """The strongest first."""
     means: str
     next: str
-    """What to look at next."""
+    """The next thing to look at."""

@@ -22,7 +22,7 @@ HISTOGRAM_EDGES_NS = (*(step * 10**power for power in range(4, 11) for step in (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureFacts:
-    """What reading the packets of the captures showed, before anything was decoded."""
+    """Facts from reading the packets of the captures, before anything was decoded."""
 
     files: tuple[str, ...] = ()
     packets: int = 0
@@ -75,18 +75,18 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What is counted for any set of exchanges."""
+    """Figures that are counted for any set of exchanges."""
 
     exchanges: int
     answered: int
     no_response_expected: int
     unanswered: int
     unanswered_closed: int
-    """Of these: the connection was closed before a response, and the capture lost nothing of it."""
+    """Part of them: the connection was closed before a response, and the capture lost nothing of it."""
     unanswered_open: int
-    """Of these: the connection was still open at the end of the capture."""
+    """Part of them: the connection was still open at the end of the capture."""
     unanswered_lossy: int
-    """Of these: the capture misses bytes of the connection, so a response may have come."""
+    """Part of them: the capture misses bytes of the connection, so a response may have come."""
     orphan_responses: int
     """Responses whose request was not captured."""
     error_responses: int
@@ -189,7 +189,7 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUse:
-    """What one API did with a topic.
+    """Use of a topic by one API.
 
     `errors` counts partitions, `codecs` record bytes by codec. `sampled_bytes` of what was written
     without compression were compressed with LZ4 as a sample, to `sampled_lz4_bytes`.
@@ -357,7 +357,7 @@ class Omitted:
 
 
 class ProfileBy(StrEnum):
-    """What the profile ranks."""
+    """Subject that the profile ranks."""
 
     API = "api"
     CLIENT = "client"
@@ -374,7 +374,7 @@ class ProfileRow:
     label: str | None
     """Name from the capture; null if there is none."""
     detail: str | None
-    """What tells the row apart: versions, host and software, node, or API."""
+    """Name of the row: versions, host and software, node, or API."""
     exchanges: int
     error_responses: int
     """Responses with an error code, at the top or anywhere inside."""
@@ -429,9 +429,9 @@ class Summary:
     connections: ConnectionTotals
     totals: Figures
     findings: tuple[Finding, ...]
-    """What is wrong or worth knowing, most severe first."""
+    """Findings, most severe first."""
     incidents: tuple[Incident, ...]
-    """What went wrong, by cause, the greatest impact first."""
+    """Incidents by cause, the greatest impact first."""
     signals: tuple[Signal, ...]
     """Dated facts about servers, clients and other subjects, in the order of time."""
     profile: Profile
@@ -442,5 +442,5 @@ class Summary:
     errors: tuple[ErrorRow, ...]
     faults: tuple[FaultRow, ...]
     doubts: tuple[QualityCounter, ...]
-    """What is missing or uncertain in the capture."""
+    """Gaps and uncertainties of the capture."""
     omitted: Omitted

@@ -1,4 +1,4 @@
-"""What an upgrade to a newer Kafka release would break, as values: affected clients and their versions."""
+"""Breakage by an upgrade to a newer Kafka release, as values: affected clients and their versions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from kdissect.report.model.summary import ClientName
 
 
 class UpgradeVerdict(StrEnum):
-    """What happens to a client."""
+    """Outcome of an upgrade for a client."""
 
     BREAKS = "breaks"
     MAY_ADAPT = "may adapt"
@@ -33,7 +33,7 @@ class AffectedClient:
     formats: tuple[str, ...]
     """`writes` and `reads`: what it does with message formats 0 and 1."""
     controller: bool
-    """Whether it sends requests of a ZooKeeper controller, so that its cluster must leave ZooKeeper first."""
+    """True if it sends requests of a ZooKeeper controller, so that its cluster must leave ZooKeeper first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where in the capture something is: rows of a partial as `Location`s with addresses, clients and topics."""
+"""Locations in the capture: rows of a partial as `Location`s with addresses, clients and topics."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Whether one broker is slower than the others all the time, not only while the host was busy for a moment.
+"""Check whether one broker is slower than the others all the time, not only for a moment.
 
 In come rows of PACE, out goes the share of the capture in which a broker was slower. The capture is divided
 into equal spans. Within a span the same clients are compared with themselves at other brokers where they talk

@@ -1,4 +1,4 @@
-"""What went wrong as tables with first locations: errors, unanswered requests, throttling, faults."""
+"""Tables of what went wrong, with first locations: errors, unanswered requests, throttling, faults."""
 
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import Summary

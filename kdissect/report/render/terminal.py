@@ -1,4 +1,4 @@
-"""What a terminal can show: its width, colours and characters, and how much of a report is wanted."""
+"""Abilities of a terminal: its width, colours and characters, and how much of a report is wanted."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Where a series of values changes its level: least squares over segments, split again and again.
+"""Change points of a series of values: least squares over segments, split again and again.
 
 In come sums over equal steps of time (how many values, their sum, the sum of their squares), out go the steps
 at which the mean changes. A series is split where two means explain most, if they explain enough: the
@@ -23,7 +23,7 @@ MIN_VALUES = 12
 """A segment has at least this many values."""
 
 MIN_STATISTIC = 60.0
-"""What two means must explain, in units of the variance that is left."""
+"""Variance that two means must explain, in units of the variance that is left."""
 
 MAX_SEGMENTS = 8
 MOST_STEPS = 300

@@ -56,7 +56,7 @@ class MemberLine(NamedTuple):
 
 
 class ClientFacts:
-    """What the capture tells of clients by name."""
+    """Facts of the capture about clients by name."""
 
     def __init__(self, context: SignalContext) -> None:
         self._context = context

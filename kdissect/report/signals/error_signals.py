@@ -85,7 +85,7 @@ LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AF
 NAMED = 3
 REPLICA = "broker-"
 FIRST_REQUESTS = frozenset({ApiKey.JOIN_GROUP, ApiKey.INIT_PRODUCER_ID})
-"""What a client sends to a coordinator first. One that is still loading or not chosen yet refuses it, too."""
+"""Requests that a client sends to a coordinator first. A coordinator that is loading refuses it, too."""
 
 
 def error_signals(context: SignalContext) -> Iterator[Signal]:

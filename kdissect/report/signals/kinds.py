@@ -13,7 +13,7 @@ from kdissect.report.wording import counted
 
 
 class SignalCounts(StrEnum):
-    """What the requests of a signal are."""
+    """Kind of requests that a signal counts."""
 
     WAITS = "waits"
     CUT = "cut requests"
@@ -30,7 +30,7 @@ class SignalKind(NamedTuple):
     counts: SignalCounts
     together: Callable[[Sequence[Signal]], str] | None = None
     tells_first: bool = False
-    """Whether it stands in front of other consequences, though no request is counted by it."""
+    """True if it stands in front of other consequences, though no request is counted by it."""
 
 
 def sentence_of(kind: SignalKind, signals: Sequence[Signal]) -> str:

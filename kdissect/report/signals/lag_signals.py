@@ -43,7 +43,7 @@ If that is the beginning of the capture, it was there before.
 """
 
 ENDED_NS = 5 * SECOND
-"""What was seen this shortly before the end of the capture lasts to its end."""
+"""A signal that was seen this shortly before the end of the capture lasts to its end."""
 
 PEAK_RECORDS, SHRUNK = 1_000, 0.8
 

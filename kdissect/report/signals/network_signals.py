@@ -60,7 +60,7 @@ PASSING_REPEATS = 4
 
 
 class Episode(NamedTuple):
-    """What happened to one pair of hosts, from a time to another (None: to the end of the capture)."""
+    """Event of one pair of hosts, from a time to another (None: to the end of the capture)."""
 
     pair: Direction
     begin_ns: int

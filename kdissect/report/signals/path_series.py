@@ -1,4 +1,4 @@
-"""What passed between each two hosts, second by second, in each direction: the input of network signals.
+"""Traffic between each two hosts, second by second, in each direction: the input of network signals.
 
 In come the partial tables PATHS and STANDSTILLS, out go plain rows by (sender, receiver). Ports are added up,
 and who is the client does not matter here: a path is a path for replication, too. Two processes of one host

@@ -23,7 +23,7 @@ AHEAD = 2
 """A reader that is stuck may fetch so many later offsets in advance, each time."""
 
 ENDED_NS = 5 * SECOND
-"""What was seen this shortly before the end of the capture lasts to its end."""
+"""A signal that was seen this shortly before the end of the capture lasts to its end."""
 
 
 def position_signals(context: SignalContext) -> Iterator[Signal]:

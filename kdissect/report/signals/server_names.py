@@ -17,7 +17,7 @@ FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")
 """The client id of a replica fetcher, with the node id of the follower."""
 
 Fetcher = tuple[Address, int]
-"""Where a follower fetches, and its node id."""
+"""Server from which a follower fetches, and the follower's node id."""
 
 
 def follower_of(client_id: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""What signals are made from: merged tables, facts of connections, names, and what rules found."""
+"""Inputs of signals: merged tables, facts of connections, names, and what rules found."""
 
 from collections.abc import Callable
 from functools import cached_property

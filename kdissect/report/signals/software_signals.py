@@ -63,7 +63,7 @@ class NewVersion(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What clients did with one API in a span: requests a second of each, and figures of one request."""
+    """Use of one API by clients in a span: requests a second of each, and figures of one request."""
 
     requests: int
     rate: float

@@ -40,7 +40,7 @@ ALERTS = {
     "handshake_failure": "{sender} found no cipher suite or certificate in common",
     "unrecognized_name": "{sender} does not know the host name",
 }
-"""What alerts mean (RFC 8446, section 6.2); others stand by their names."""
+"""Meaning of alerts (RFC 8446, section 6.2); others stand by their names."""
 
 TURNED_AWAY = (
     "the server closed the connection right after the handshake: it probably requires a client certificate "

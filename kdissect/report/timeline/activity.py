@@ -25,7 +25,7 @@ from kdissect.report.timeline.timeline_tables import (
 
 NO_CELL = -1
 MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
-"""What `activity_measures` returns."""
+"""Columns that `activity_measures` returns."""
 
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 

@@ -1,4 +1,4 @@
-"""What clients write and read by step of time and partition, and the offsets that they fetch from."""
+"""Load of clients by step of time and partition: records and bytes, and the offsets that they fetch from."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,1 +1,1 @@
-"""What makes Spark start faster: each module saves one part of the start-up time."""
+"""Shortcuts that make Spark start faster: each module saves one part of the start-up time."""

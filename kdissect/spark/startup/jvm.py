@@ -89,7 +89,7 @@ class JavaEndedError(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class JvmLaunch:
-    """What to start. `heap` is written as for Java (768m); `confs` are passed to spark-submit."""
+    """Settings of the JVM to start. `heap` is written as for Java (768m); `confs` go to spark-submit."""
 
     java: Java
     home: Path

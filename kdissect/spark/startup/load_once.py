@@ -1,4 +1,4 @@
-"""What both this process and Spark's Python workers need is loaded once, before the daemon is forked.
+"""Modules that both this process and Spark's Python workers need, loaded once before the daemon is forked.
 
 Modules of both passes, PySpark, and Numba's own set-up took as long in this process as in the daemon that
 `prefork` forks. Now this process loads them while the JVM starts, and the daemon inherits them. The daemon

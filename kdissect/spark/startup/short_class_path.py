@@ -20,7 +20,7 @@ UNUSED = (
 """How the names of jars begin that a local run does not use."""
 
 SYSTEMS = {"linux": "Linux", "osx": "Darwin", "windows": "Windows"}
-"""What the names of jars with native code call a system, and what Python calls it."""
+"""Names of systems in jars with native code, and in Python."""
 
 
 def local_jars(jars: Sequence[Path]) -> list[Path]:

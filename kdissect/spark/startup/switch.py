@@ -16,7 +16,7 @@ PLAIN = "plain"
 
 
 class Shortcut(StrEnum):
-    """What makes kdissect start faster; the value is the name in the switch."""
+    """Shortcut that makes kdissect start faster; the value is the name in the switch."""
 
     BLOCK_PANDAS = "block_pandas"
     """PyArrow and PySpark do not import pandas, which nothing here uses."""

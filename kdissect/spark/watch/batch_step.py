@@ -1,4 +1,4 @@
-"""What one task does with its connections of a batch: state and descriptors in, rows and state out.
+"""Work of one task with its connections of a batch: state and descriptors in, rows and state out.
 
 A task reads the state that the batch before left for its partition, dissects the descriptors of this batch,
 ends connections that are over, and writes rows and state into the folders of this attempt. It also adds up
@@ -42,7 +42,7 @@ SUMMED = (*WANTED, "ends", *TCP_TABLES)
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What the tasks of a batch share."""
+    """Facts that the tasks of a batch share."""
 
     batch: int
     splits: tuple[Split, ...]
@@ -64,7 +64,7 @@ class BatchPlan:
 
 @dataclass(slots=True)
 class BatchFigures:
-    """What a batch came to; figures of tasks add up."""
+    """Figures of a batch; figures of tasks add up."""
 
     rows: dict[str, int] = field(default_factory=dict)  # by table
     unanswered: int = 0

@@ -1,4 +1,4 @@
-"""What a watch keeps: the state of connections and the rows of each batch, exactly once.
+"""Store of a watch: the state of connections and the rows of each batch, exactly once.
 
     <checkpoint>/watch.json          what the run is about: it must be the same when it goes on
     <checkpoint>/files.jsonl         the journal of files (`file_journal`)

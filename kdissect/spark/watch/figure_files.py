@@ -52,7 +52,7 @@ class FiguresError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class FigureHeader:
-    """What a file of figures holds."""
+    """Contents of a file of figures."""
 
     first_batch: int
     last_batch: int

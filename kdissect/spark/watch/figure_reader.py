@@ -33,7 +33,7 @@ TRIES = 5
 
 
 class WatchFigures(NamedTuple):
-    """What a report is built from."""
+    """Figures that a report is built from."""
 
     partial: Partial
     facts: CaptureFacts

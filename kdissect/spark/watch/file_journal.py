@@ -48,7 +48,7 @@ class TakenFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file is still the one that was taken, however much it has grown."""
+        """Return whether the file is still the one that was taken, however much it has grown."""
         try:
             return head_of(self.path, self.head_bytes) == self.head and self._is_long_enough()
         except OSError:

@@ -25,7 +25,7 @@ from kdissect.spark.watch.hour_writer import write_synced
 
 
 class BatchSpan(NamedTuple):
-    """What is known of a batch in the window."""
+    """Facts about a batch in the window."""
 
     batch: int
     first_ns: int

@@ -61,7 +61,7 @@ NOT_QUIET = {"spark.cleaner.referenceTracking": "true"}
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """What is watched, and how."""
+    """Settings of a watch."""
 
     source: WatchedDirectory
     every_s: float = 5.0
@@ -89,7 +89,7 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class BatchReport:
-    """What one batch came to, for the user."""
+    """Result of one batch, for the user."""
 
     commit: Commit
     figures: BatchFigures

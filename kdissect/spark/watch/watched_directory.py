@@ -1,4 +1,4 @@
-"""What a watch reads: a directory, and whether more will come into it."""
+"""Input of a watch: a directory, and whether more will come into it."""
 
 from kdissect.errors import UserError
 
@@ -12,7 +12,7 @@ class WatchedDirectory:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come: when all is read, all connections end."""
+        """Return whether nothing more will come: when all is read, all connections end."""
         return False
 
     def failure(self) -> UserError | None:

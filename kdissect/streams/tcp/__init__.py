@@ -1,1 +1,1 @@
-"""What TCP did: round trips, retransmissions, closed windows, attempts, how connections ended."""
+"""Events of TCP: round trips, retransmissions, closed windows, attempts, how connections ended."""

@@ -44,7 +44,7 @@ LAYOUT = ";".join(str(dtype_of(kind).descr) for kind in (TcpConnectionRow, TcpDi
 
 
 class TcpTracker:
-    """What TCP did in the connections of a task."""
+    """Events of TCP in the connections of a task."""
 
     def __init__(
         self, step_ns: int = STEP_NS, steps_kept: int = STEPS_KEPT, spans_kept: int = SPANS_KEPT

@@ -1,4 +1,4 @@
-"""What is known of TCP in each connection between two packets, and the rows that come of it.
+"""State of TCP in each connection between two packets, and the rows that come of it.
 
 Reassembly wants the bytes of a stream; this wants to know how well they travelled. Both read the same
 descriptors, and share nothing else. Positions are sequence numbers unwrapped to int64, from `FIRST_POSITION`

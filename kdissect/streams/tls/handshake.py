@@ -21,14 +21,14 @@ MOST_NAME = 255
 
 
 class ClientHello(NamedTuple):
-    """What a client asks for."""
+    """Offer of a client."""
 
     random: bytes
     server_name: str | None
 
 
 class ServerHello(NamedTuple):
-    """What a server chose."""
+    """Choice of a server."""
 
     random: bytes
     version: int

@@ -1,4 +1,4 @@
-"""What a direction under TLS holds, between the compiled loop and the sessions written in Python.
+"""Records that a direction under TLS holds, between the compiled loop and the sessions written in Python.
 
 The loop of `advance` stops when a record of TLS is whole; then `held_chunks` shows what lies there, in order,
 and `let_go` forgets what a session is done with. The loop stops for a direction again when more has come in

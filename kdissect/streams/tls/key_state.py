@@ -54,7 +54,7 @@ class Opener:
 
     @property
     def exhausted(self) -> bool:
-        """Whether too much was tried in vain."""
+        """Return whether too much was tried in vain."""
         return self._trials < 0
 
     def next_keys(self) -> None:

@@ -113,11 +113,11 @@ class SecretsHolder(Protocol):
 
     @property
     def file(self) -> CaptureFile:
-        """Where it can be read."""
+        """Return the file where it can be read."""
 
     @property
     def secrets(self) -> Sequence[SecretsBlock]:
-        """Where its secrets lie."""
+        """Return the place of its secrets."""
 
 
 def keys_for(path: str | None, captures: Sequence[SecretsHolder]) -> KeyLog:

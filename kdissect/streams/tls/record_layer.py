@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class RecordVerdict(Enum):
-    """What became of a record."""
+    """Verdict on a record."""
 
     TAKEN = auto()
     SHUT = auto()  # it could not be opened

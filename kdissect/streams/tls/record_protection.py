@@ -33,7 +33,7 @@ class Protection(ABC):
 
     overhead = -1
     arguments: tuple[Suite | bytes | bool, ...] = ()
-    """What makes an equal one."""
+    """Arguments that make an equal one."""
 
     @abstractmethod
     def open(self, number: int, header: bytes, fragment: bytes) -> Opened | None:

@@ -93,7 +93,7 @@ class Alert(NamedTuple):
 
 
 class TlsFacts(NamedTuple):
-    """What is known of a TLS connection; None: the capture does not tell."""
+    """Facts about a TLS connection; None: the capture does not tell."""
 
     client: int | None  # side
     version: str | None
@@ -197,7 +197,7 @@ class Session:
 
     @property
     def outcome(self) -> HandshakeOutcome:
-        """How the handshake ended, by what was seen so far."""
+        """Return how the handshake ended, by what was seen so far."""
         client, server = self._roles
         if self.alert is not None and not (server.spoke and server.finished):
             return HandshakeOutcome.FAILED
@@ -213,7 +213,7 @@ class Session:
 
     @property
     def decryption(self) -> Decryption:
-        """How far the plaintext is known by now."""
+        """Return how far the plaintext is known by now."""
         if self.opened_records:
             return Decryption.PARTLY if self.undecrypted else Decryption.WHOLE
         if self.unsupported:
@@ -248,12 +248,12 @@ class Session:
 
     @property
     def _hides_requests(self) -> bool:
-        """Whether nobody can tell if the server asked for a certificate: TLS 1.3 encrypts that."""
+        """Return whether nobody can tell if the server asked for a certificate: TLS 1.3 encrypts that."""
         return not self.reached_server or (self.version == TLS_1_3 and not self.opened_records) or self._torn
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more can be learnt from what follows."""
+        """Return whether nothing more can be learnt from what follows."""
         if any(self._can_open(peer) for peer in self._peers):
             return False
         sealed = sum(peer.sealed for peer in self._peers)

@@ -50,7 +50,7 @@ def random_records(seed: int, count: int, gap: int = 0) -> Int64s:
 
 @dataclass
 class PlainCount:
-    """What `count_records` counts, in the plainest way: all records are kept."""
+    """Counts of `count_records`, in the plainest way: all records are kept."""
 
     split_bytes: int
     records: list[list[int]] = field(default_factory=list)

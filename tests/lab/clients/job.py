@@ -1,4 +1,4 @@
-"""What a client program is asked to do, and what it says it did.
+"""Job of a client program, and its own report of the result.
 
 A `Job` travels as a JSON file; the client writes its own counts beside it when it has closed its connections.
 The counts come from the client library's callbacks, so they owe nothing to the capture.
@@ -77,7 +77,7 @@ class Outcome:
 
 
 class _Stopping:
-    """Whether the process was asked to end (SIGTERM): consumers then leave their group and close."""
+    """True if the process was asked to end (SIGTERM): consumers then leave their group and close."""
 
     requested = False
 

@@ -16,7 +16,7 @@ import dpkt
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells the packet: texts that are all in it, or a connection that is opened."""
+    """Criterion for the packet: texts that are all in it, or a connection that is opened."""
 
     texts: Collection[str] = ()
     opened_from: str = ""  # the address that sends the SYN

@@ -35,7 +35,7 @@ ALL_PROTOCOLS, OUTGOING, IPV4, TCP, SYN = 3, 4, b"\x08\x00", 6, 2
 
 @dataclass(slots=True)
 class Treatment:
-    """What happens to packets now; `counted` says what happened to them until now."""
+    """Present treatment of packets; `counted` has the treatment until now."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     chance: random.Random = field(default_factory=lambda: random.Random(1))

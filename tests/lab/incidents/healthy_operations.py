@@ -1,4 +1,4 @@
-"""What people do to a cluster that runs, without harm: a report has to stay quiet."""
+"""Harmless operations on a running cluster: a report has to stay quiet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a cluster and its clients live: on hosts of their own, or on one machine's loopback.
+"""Network of a cluster and its clients: on hosts of their own, or on one machine's loopback.
 
 `Hosts` makes a network namespace for each host and a switch (a bridge in a namespace) between them, and
 records at the switch or beside one host. `Loopback` is one namespace; brokers differ by port only, and it
@@ -32,7 +32,7 @@ FIRST = ("nice", "-n", "-15")  # brokers and clients go ahead of whatever else t
 
 
 class Network:
-    """What both kinds share. Use as a context manager; the calling thread lives in it until the end."""
+    """Shared base of both kinds. Use as a context manager; the calling thread lives in it until the end."""
 
     hosts: tuple[str, ...]
 

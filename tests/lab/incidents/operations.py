@@ -1,4 +1,4 @@
-"""What people and boxes do to a cluster that runs: topics made anew, rights taken away, disks filled.
+"""Operations by people and boxes on a running cluster: topics made anew, rights taken away, disks filled.
 
 No rule was written with these in sight, as with those of `variants`."""
 

@@ -13,7 +13,7 @@ from tests.lab.incidents.scene import Scene, scenario
 
 @scenario("one-way-cut", twin_of="path-dead", place="hosts")
 def one_way_cut(s: Scene) -> None:
-    """What a host sends is lost, while everything still arrives at it."""
+    """Lose what a host sends, while everything still arrives at it."""
     host, way = harmed_host(s, "broker", "client")
     s.opening()
     s.wait(10, 13)

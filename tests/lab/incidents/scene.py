@@ -1,4 +1,4 @@
-"""What a scenario sees: a cluster, hosts, clients, chance, and the truth that it writes.
+"""View of a scenario: a cluster, hosts, clients, chance, and the truth that it writes.
 
 A scenario is a function of a `Scene`. It prepares (topics, background), calls `roll` from which moment on
 packets are recorded, waits, does the harm, and notes it with `blame`. What it breaks it mends by `later`.

@@ -1,4 +1,4 @@
-"""What one client does, in words that the programs of every language understand, and how it is started.
+"""Work of one client, in words that the programs of every language understand, and how it is started.
 
 A `Work` travels as a JSON file. The programs go on until they are ended and log to a file what failed;
 none of them ever gives up by itself. Programs in Go and Node are built on demand into the cache folder of

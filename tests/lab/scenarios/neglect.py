@@ -1,4 +1,4 @@
-"""What clients do wrong on a healthy broker: fall behind, write too much at once, leave a transaction
+"""Mistakes of clients on a healthy broker: fall behind, write too much at once, leave a transaction
 open."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a healthy broker refuses or puts off: rights, quotas, a misspelt topic, harmed batches, a distrusted
+"""Refusals and delays by a healthy broker: rights, quotas, a misspelt topic, harmed batches, a distrusted
 certificate."""
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ READER = tls("T13", "TLSv1.3")
 
 
 def settings(library: str, folder: str) -> dict[str, str]:
-    """What makes a client of a library trust the broker's certificate."""
+    """Return settings with which a client of a library trusts the broker's certificate."""
     return {
         "librdkafka": {"security.protocol": "ssl", "ssl.ca.location": folder},
         "java": {

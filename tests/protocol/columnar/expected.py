@@ -1,4 +1,4 @@
-"""What the columns of a message must hold, computed from the tree that the plain codec decodes.
+"""Expected columns of a message, computed from the tree that the plain codec decodes.
 
 Written from the rules in `kdissect.protocol.columnar.program`, not from its code: recursion over dicts
 instead of programs over bytes. Text and ids are bytes here, as the columns only point at them.

@@ -31,7 +31,7 @@ PARTITION = MESSAGE_WIDTH + ROW_SLOTS["partition"]
 
 
 class Walked:
-    """What a walk over some messages of one program wrote."""
+    """Output of a walk over some messages of one program."""
 
     def __init__(self, rows: list[tuple[int, ...]], *messages: bytes, room: int = 100, lost: int = 0) -> None:
         table = np.array([(*row, *[0] * (5 - len(row))) for row in rows], np.int64)

@@ -1,4 +1,4 @@
-"""What the grammar of the schema files accepts, what it becomes, and what is said about a wrong line."""
+"""Grammar of the schema files: accepted text, its values, and the error for a wrong line."""
 
 import pytest
 

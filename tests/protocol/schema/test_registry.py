@@ -1,4 +1,4 @@
-"""What the schema files hold: all keys and versions, facts that no definition states, roles everywhere."""
+"""Contents of the schema files: all keys and versions, facts that no definition states, roles everywhere."""
 
 import subprocess
 import sys

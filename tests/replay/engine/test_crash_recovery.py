@@ -1,4 +1,4 @@
-"""What is left of a pass whose process is killed, or fails."""
+"""Recovery of a pass whose process is killed, or fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process sends of a pass."""
+"""Share of one process in a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass may not exceed, what ends it, and the signal to stop in shared memory."""
+"""Limits of a pass, its ends, and the signal to stop in shared memory."""
 
 from __future__ import annotations
 

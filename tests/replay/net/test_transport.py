@@ -36,7 +36,7 @@ NOWHERE = ("127.0.0.1", 1)
 
 
 class Peer:
-    """What a channel writes to."""
+    """Destination of a channel's bytes."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []

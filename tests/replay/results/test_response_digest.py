@@ -1,4 +1,4 @@
-"""What of a response can be compared: errors, counts and progress, never ids or offsets."""
+"""Comparable parts of a response: errors, counts and progress, never ids or offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newer Kafka breaks: versions against the release notes, verdicts on clients made by hand."""
+"""Clients that a newer Kafka breaks: versions against the release notes, verdicts on clients made by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What clients do wrong or could do better: connections, metadata, fetches, batches, versions, acks."""
+"""Findings about clients: connections, metadata, fetches, batches, versions, acks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What rules ask of an observation and of their context."""
+"""Questions of rules about an observation and their context."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What causes of clients explain: kinds of signals that exist, and nothing of the capture itself."""
+"""Signals that causes of clients explain: kinds of signals that exist, and nothing of the capture itself."""
 
 from kdissect.report.incidents.cause import Case, Layer, Relation, SignalIndex
 from kdissect.report.incidents.causes import CAUSES

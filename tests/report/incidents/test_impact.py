@@ -1,4 +1,4 @@
-"""What an incident did, and how it ranks."""
+"""Impact of an incident, and its rank."""
 
 from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh, word_consequences
 from kdissect.report.model.incidents import Signal, SubjectKind

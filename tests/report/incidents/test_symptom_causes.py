@@ -1,4 +1,4 @@
-"""What is reported although no cause is known, and what only looks like it."""
+"""Incidents without a known cause, and captures that only look like them."""
 
 from pathlib import Path
 

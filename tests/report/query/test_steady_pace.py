@@ -1,4 +1,4 @@
-"""Whether a broker is slower than the others most of the time, for the same clients."""
+"""Check whether a broker is slower than the others most of the time, for the same clients."""
 
 import numpy as np
 import pyarrow as pa

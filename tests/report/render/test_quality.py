@@ -1,4 +1,4 @@
-"""What is missing or uncertain, and the meaning of the marks."""
+"""Gaps and uncertainties, and the meaning of the marks."""
 
 from dataclasses import replace
 

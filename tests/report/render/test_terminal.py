@@ -1,4 +1,4 @@
-"""What a stream can show: width, colours and characters of a terminal."""
+"""Abilities of a stream: width, colours and characters of a terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What clients write and read, added up against the rows of the tables."""
+"""Load of clients, added up against the rows of the tables."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a local Spark leaves out: only with the shortcut, and only in what concerns this run."""
+"""Parts that a local Spark leaves out: only with the shortcut, and only in what concerns this run."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""What is scanned while Spark starts is what Spark would have scanned, as far as it goes."""
+"""Scans while Spark starts equal those that Spark would have made, as far as it goes."""
 
 from collections.abc import Callable
 from dataclasses import replace

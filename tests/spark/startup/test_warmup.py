@@ -73,7 +73,7 @@ def test_it_is_small() -> None:
 
 @pytest.mark.slow
 def test_it_calls_every_kernel() -> None:
-    """What is compiled for later runs must be what later runs need."""
+    """Check that the kernels compiled for later runs are those that later runs need."""
     called = subprocess.run(
         [sys.executable, "-P", "-c", CALLED],
         env=environment(KDISSECT_JIT="0"),

@@ -1,4 +1,4 @@
-"""What a batch wrote counts when it is committed, and not before."""
+"""Output of a batch counts when it is committed, and not before."""
 
 import subprocess
 import sys

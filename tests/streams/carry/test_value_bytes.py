@@ -1,4 +1,4 @@
-"""What is written is read again, and nothing else is."""
+"""Written values are read again, and nothing else is."""
 
 import numpy as np
 import pytest

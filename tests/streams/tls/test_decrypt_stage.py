@@ -42,7 +42,7 @@ TOLD = [response(number, bytes([number]) * (3000 * number)) for number in range(
 
 
 class Found(NamedTuple):
-    """What was read of one wire."""
+    """Result of reading one wire."""
 
     exchanges: list[tuple[int, str, bytes, bytes]]
     times: list[tuple[int, int]]

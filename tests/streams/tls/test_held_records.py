@@ -1,4 +1,4 @@
-"""What a direction holds is shown in order with its gaps, and let go as far as it was used."""
+"""Held records of a direction are shown in order with gaps, and dropped as far as they were used."""
 
 from kdissect.streams.flow_state import GAP
 from kdissect.streams.tls.held_records import FEW, held_chunks, let_go

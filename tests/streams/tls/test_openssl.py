@@ -1,4 +1,4 @@
-"""What Python's ssl cannot be asked for: key updates, renegotiation, hello retry, early data.
+"""Handshakes that Python's ssl cannot be asked for: key updates, renegotiation, hello retry, early data.
 
 OpenSSL's own programs do it.
 

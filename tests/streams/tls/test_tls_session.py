@@ -1,4 +1,4 @@
-"""What one TLS connection says without keys: who asks, how the handshake ends, what cannot be read."""
+"""Facts of one TLS connection without keys: who asks, how the handshake ends, what cannot be read."""
 
 import pytest
 from scapy.layers.tls.extensions import ServerName, TLS_Ext_ServerName

@@ -28,7 +28,7 @@ SAMPLE_NS = 2_000_000  # unknown answers to reads are decoded no more often than
 
 
 class FastPath:
-    """What all prepared requests of a pass share.
+    """Objects that all prepared requests of a pass share.
 
     `ended` is called with each one when it has all its answers.
     """

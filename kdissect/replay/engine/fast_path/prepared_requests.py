@@ -85,12 +85,12 @@ class PreparedRequest(NamedTuple):
 
     @property
     def first_node(self) -> int | None:
-        """Where it goes first; None if that is not known yet."""
+        """Return the node that it goes to first; None if that is not known yet."""
         return self.parts[0].part.node if self.parts else next(iter(self.nodes), None)
 
 
 class PreparedRequests:
-    """What is prepared: in the order of the capture, and no more than there is room for.
+    """Requests that are prepared: in the order of the capture, and no more than there is room for.
 
     The room is filled before the clock starts, and again in idle moments while it runs.
     """
@@ -109,7 +109,7 @@ class PreparedRequests:
 
     @property
     def wanting(self) -> bool:
-        """Whether there are more requests to prepare, and room for them."""
+        """Return whether there are more requests to prepare, and room for them."""
         return not self._exhausted and len(self._prepared) < MOST_REQUESTS and self._bytes < MOST_BYTES
 
     def make(self, most_requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
