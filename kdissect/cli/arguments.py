@@ -1,8 +1,13 @@
-"""The parser of the command line. Importing this module loads nothing that takes time."""
+"""The parser of the command line. Importing this module loads nothing that takes time.
+
+`expand` turns short forms, a capture without a command and `help`, into the full command line.
+`text.did_you_mean` names the nearest known word for names that are nearly right.
+"""
 
 import argparse
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from kdissect import __version__
@@ -17,7 +22,6 @@ from kdissect.cli.options import (
 )
 from kdissect.cli.payload_options import add_schemas
 from kdissect.cli.secret_sources import secret_among
-from kdissect.cli.suggestions import expand
 from kdissect.protocol.releases import RELEASES
 from kdissect.text import did_you_mean, escape_control
 
@@ -271,3 +275,21 @@ def _add_ready(parser: argparse.ArgumentParser) -> None:
 def _add_completion(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print the completion of kdissect for a shell."
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+
+
+DEFAULT_COMMAND = "analyze"
+
+
+def expand(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
+    """Return the full command line: `FILE` is `analyze FILE`, and `help X` is `X --help`."""
+    words = list(arguments)
+    if words[:1] == ["help"]:
+        return [*words[1:], "--help"]
+    if words and words[0] not in commands and _is_capture(words[0]):
+        return [DEFAULT_COMMAND, *words]
+    return words
+
+
+def _is_capture(word: str) -> bool:
+    """Return whether a word is a file, a directory, a URI or standard input rather than a command."""
+    return word == "-" or "://" in word or os.path.exists(word) or (os.sep in word and word[:1] != "-")

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.index.splits import Split
     from kdissect.capture.inputs import Inputs
-    from kdissect.exchanges.live_facts import LiveFacts
-    from kdissect.exchanges.prescan import PrescanResult
+    from kdissect.exchanges.prescan import LiveFacts, PrescanResult
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.tables.anonymize import Pseudonyms
 
@@ -100,7 +99,7 @@ def _open_live(
     arguments: argparse.Namespace, spool: Path, interrupt: Interrupt, before_wait: Callable[[], None]
 ) -> DumpInput:
     from kdissect.capture.live_capture import LiveCapture
-    from kdissect.exchanges.live_facts import LiveFacts
+    from kdissect.exchanges.prescan import LiveFacts
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.streams.tls.keylog import keys_for
 

@@ -6,6 +6,19 @@
 - The earliest time that later splits still hold: captures may overlap in time, and clocks may step back.
 
 Only messages that can tell names or addresses are decoded.
+
+No exchange that is still to come began before the *watermark*: the earliest time of what pass two holds,
+which is stream bytes that are not yet part of a frame, requests that wait for their response, and responses
+that came before their request.
+
+`LiveFacts` stands in place of the prescan while a capture is still being written. It knows the names,
+addresses and mechanisms that have been read so far: a topic id that is named later is shown as an id.
+Nobody knows how far back in time later packets reach, so an exchange has its turn when
+
+- nothing that is unfinished began before it, or
+- it began HOLD_NS before the latest packet: a request without a response holds up later ones no longer.
+
+An exchange that ends after its turn comes late, with its own time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +32,7 @@ from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
-from kdissect.exchanges.watermark import NEVER
+from kdissect.jit.decorators import jit
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
@@ -34,6 +47,7 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     SASL_TOKEN,
     ExchangeRow,
+    State,
 )
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
@@ -170,3 +184,55 @@ def _tells_names(owner: Message | Field) -> bool:
 _NAME_OR_ID = (ApiKey.PRODUCE, ApiKey.FETCH)
 NAMING_REQUESTS = [key for key, api in APIS.items() if _tells_names(api.request) and key not in _NAME_OR_ID]
 NAMING_RESPONSES = [key for key, api in APIS.items() if _tells_names(api.response) and key not in _NAME_OR_ID]
+
+
+NEVER = (1 << 63) - 1
+
+
+@jit
+def earliest_unfinished(state: State, connections: int) -> int:
+    """Return the earliest time (ns) that the first `connections` connections hold.
+
+    NEVER if they are empty.
+    """
+    earliest = NEVER
+    for number in range(2 * connections):
+        direction = state.directions[number]
+        for first in (direction.head, direction.ahead):
+            node = first
+            while node >= 0:
+                time = state.chunks[node].time_ns
+                if 0 <= time < earliest:
+                    earliest = time
+                node = state.chunks[node].next
+    for connection in range(connections):
+        node = state.connections[connection].first_waiting
+        while node >= 0:
+            earliest = min(earliest, state.waiting[node].request.first_byte_ns)
+            node = state.waiting[node].next
+        node = state.connections[connection].first_early
+        while node >= 0:
+            earliest = min(earliest, state.waiting[node].response.first_byte_ns)
+            node = state.waiting[node].next
+    return earliest
+
+
+HOLD_NS = 2 * 10**9
+"""How long unfinished exchanges hold up those that began after them."""
+
+
+class LiveFacts(CollectedFacts):
+    """Facts that are collected while the capture is read."""
+
+    def __init__(self, latest_ns: Callable[[], int]) -> None:
+        """`latest_ns` returns the time of the latest packet so far."""
+        super().__init__()
+        self._latest_ns = latest_ns
+
+    def complete_ns(self, unfinished_ns: int) -> int:
+        """Return the time before which no exchange is waited for.
+
+        `unfinished_ns` is the earliest time of what is unfinished.
+        """
+        latest = self._latest_ns()
+        return min(max(unfinished_ns, latest - HOLD_NS), latest)

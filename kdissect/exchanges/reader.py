@@ -20,9 +20,13 @@ from numpy.typing import NDArray
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
-from kdissect.exchanges.live_facts import LiveFacts
-from kdissect.exchanges.prescan import PrescanResult, new_processor, scan_pieces
-from kdissect.exchanges.watermark import earliest_unfinished
+from kdissect.exchanges.prescan import (
+    LiveFacts,
+    PrescanResult,
+    earliest_unfinished,
+    new_processor,
+    scan_pieces,
+)
 from kdissect.jit.rows import Records, array_of, rows_of
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, TLS, TLS_PASSED, ExchangeRow

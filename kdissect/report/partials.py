@@ -35,8 +35,8 @@ from kdissect.report.aggregate.partial_tables import (
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
+from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
 from kdissect.report.timeline.count_signals import count_signals
-from kdissect.report.timeline.example_tables import EXAMPLE_TABLES
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES

@@ -2,6 +2,10 @@
 
 A wrong query raises ValueError: a syntax error, or something that a query may not do, before anything is
 dissected, an unknown name when the tables exist.
+
+A session of Spark Connect has no JVM here, and its server would run a command while it looks at it. So a
+query for such a server is parsed first in a JVM of this machine, by the parser of the PySpark that is
+installed. It takes queries only: a command is a syntax error.
 """
 
 import re
@@ -24,6 +28,13 @@ from kdissect.spark.select_check import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kdissect.files import ScratchDirectory
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.jvm import JvmGateway, JvmLaunch
 
 
 def check_syntax(session: "SparkSession", query: str) -> None:
@@ -56,7 +67,7 @@ def check_query(session: "SparkSession", query: str, tables: Collection[str]) ->
 
 def _check_here(session: "SparkSession", query: str, tables: Collection[str]) -> set[str]:
     """Check a query for a server, which would run a command while it looks at it. Raise ValueError."""
-    from kdissect.spark.local_parser import parsed_here
+    from kdissect.spark.queries import parsed_here
 
     session.conf.set(SUBSTITUTION, "false")
     try:
@@ -94,3 +105,33 @@ def _sentence(error: Exception) -> str:
     text = re.sub(r"^\[[\w.]+\] ", "", text.strip())
     text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text)
     return f"wrong SQL: {' '.join(text.split()).removesuffix('.')}"
+
+
+HEAP = "256m"
+
+
+@contextmanager
+def parsed_here(query: str) -> Iterator[tuple[Any, Any]]:
+    """Return a JVM and the logical plan of a query in it.
+
+    Raise ValueError with the message of Spark if the query is not SQL, JavaMissingError without Java, and
+    GatewayError if the JVM does not start.
+    """
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+    from py4j.protocol import Py4JJavaError
+
+    java = find_java()
+    with ScratchDirectory() as home:
+        process = JvmGateway(JvmLaunch(java, home, HEAP), None)
+        try:
+            port, secret = process.address()
+            gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+            try:
+                parser = gateway.jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()
+                yield gateway.jvm, parser.parsePlan(query)
+            except Py4JJavaError as error:
+                raise ValueError(str(error.java_exception.getMessage())) from None
+            finally:
+                gateway.shutdown()  # and no object that is forgotten later is told to a JVM that has ended
+        finally:
+            process.kill()

@@ -7,6 +7,8 @@ made it.
 Object stores cannot rename, so at a URI a table is complete when `_SUCCESS` is in its directory. A local run
 writes to this machine and copies through the file systems of pyarrow, which also read captures. The executors
 of a cluster write themselves, through the Hadoop file systems of the cluster.
+
+One file of a table is joined from its part files, one after the other, so memory stays bounded.
 """
 
 import shutil
@@ -24,11 +26,11 @@ from kdissect.capture.storage import (
 )
 from kdissect.errors import OutputError
 from kdissect.files import ScratchDirectory, UnfinishedOutput, recover_replaced
-from kdissect.spark.joined_parts import join_parts
 from kdissect.tables.arrow_columns import escape_csv_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
+from typing import IO
 
 
 class TableFormat(StrEnum):
@@ -158,3 +160,38 @@ def table_target(out: str, overwrite: bool, near: bool) -> TableDirectory | Tabl
     return (
         TableStore(out, overwrite, near) if is_uri(out) else TableDirectory(Path(local_path(out)), overwrite)
     )
+
+
+PARTS = "part-*"
+COPIED_BYTES = 1 << 20
+
+
+def join_parts(folder: Path, target: Path, format: str) -> None:
+    """Write the parts of a folder to one file of a format: parquet, jsonl or csv."""
+    parts = sorted(folder.glob(PARTS))
+    if format == "parquet":
+        _join_parquet(parts, target)
+        return
+    with target.open("wb") as out:
+        has_header = False
+        for part in parts:
+            with part.open("rb") as rows:
+                header = rows.readline() if format == "csv" else b""
+                if header and not has_header:
+                    out.write(header)
+                    has_header = True
+                _copy(rows, out)
+
+
+def _copy(rows: IO[bytes], out: IO[bytes]) -> None:
+    shutil.copyfileobj(rows, out, COPIED_BYTES)
+
+
+def _join_parquet(parts: list[Path], target: Path) -> None:
+    from pyarrow.parquet import ParquetFile, ParquetWriter
+
+    with ParquetWriter(target, ParquetFile(parts[0]).schema_arrow, compression="zstd") as writer:
+        for part in parts:
+            with ParquetFile(part) as rows:
+                for batch in rows.iter_batches():
+                    writer.write_batch(batch)

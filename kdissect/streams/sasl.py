@@ -8,8 +8,8 @@ its mechanism needs, or when the client went on to other requests; it failed whe
 the server ended the connection instead of answering a raw token, which is all that SaslHandshake 0 has for a
 failure. Later ones on the same connection are re-authentications (KIP-368).
 
-Tokens are not looked into here: they hold passwords. The user that a first token names is read by
-`streams.sasl_users`.
+A first token names the user: PLAIN (RFC 4616) and SCRAM (RFC 5802). A PLAIN token also holds the password,
+which is never read. Tokens of other mechanisms name nobody in plain text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -162,3 +162,24 @@ class Authentications:
                 client.step()
         elif key != ApiKey.API_VERSIONS and client.steps:
             client.succeed()
+
+
+PLAIN_PARTS = 3
+MOST_BYTES = 256
+SCRAM = "SCRAM-"
+GS2_FIELDS = 2
+"""A first message of SCRAM begins with the channel binding and the authorization identity."""
+
+
+def user_of(mechanism: str | None, token: bytes) -> str | None:
+    """Return the user that a token names, None if it names none or is no first token of that mechanism."""
+    if mechanism == "PLAIN":
+        parts = token.split(b"\0")
+        name = parts[1] if len(parts) == PLAIN_PARTS else b""
+    elif mechanism is not None and mechanism.startswith(SCRAM):
+        fields = token.split(b",")[GS2_FIELDS:]
+        name = next((field[2:] for field in fields if field.startswith(b"n=")), b"")
+        name = name.replace(b"=2C", b",").replace(b"=3D", b"=")
+    else:
+        return None
+    return name[:MOST_BYTES].decode("utf-8", "replace") or None

@@ -7,6 +7,10 @@ topic id) and `brokers` (the address of a node), from whatever messages tell the
 
 The partition rows of an exchange come in the same batch of tables. Rows do not depend on how the capture was
 split.
+
+A message that was not sent in full, since a reset or the end of the capture came first, is no fault of the
+capture. If bytes of the stream were lost, or dropped to save memory, a message may lack them for that reason,
+and counts as a fault.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +23,7 @@ from kdissect.jit.rows import array_of
 from kdissect.payload.payload_decoder import PayloadDecoder
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import SASL_TOKEN, Int64s
+from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, SASL_TOKEN, TLS, TLS_PASSED, Int64s
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
@@ -34,7 +38,7 @@ from kdissect.tables.connections import (
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
-from kdissect.tables.message_columns import MessageColumns, read_messages
+from kdissect.tables.message_columns import Bools, MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
@@ -44,7 +48,6 @@ from kdissect.tables.topic_ids import (
     listening_nodes,
     named_topics,
 )
-from kdissect.tables.unfinished import unfinished
 
 Batches = Mapping[str, pa.RecordBatch]  # by name of the table
 WITHOUT_SCHEMAS = PayloadDecoder()
@@ -191,3 +194,29 @@ def _current_rows(
         **({"records": record_rows(batch, exchanges, decoder)} if "records" in wanted else {}),
         **({"replica_sets": replica_set_rows(batch, exchanges)} if "replica_sets" in wanted else {}),
     }
+
+
+def unfinished(batch: ExchangeBatch, processor: FlowProcessor) -> dict[str, Bools]:
+    """Return, by side, which exchanges of a batch have a message that was not sent in full."""
+    return {side: _unfinished(batch, processor, side) for side in (REQUEST_SIDE, RESPONSE_SIDE)}
+
+
+def _unfinished(batch: ExchangeBatch, processor: FlowProcessor, side: str) -> Bools:
+    frames = batch.exchanges[side]
+    early: Bools = (frames["start"] > 0) & (frames["stop"] < frames["frame_stop"])
+    rows = np.flatnonzero(early)  # hardly any
+    if not len(rows):
+        return early
+    of_connection = batch.exchanges["connection"][rows]
+    connections = array_of(processor.state.connections)[of_connection]
+    client = client_sides(connections)
+    sender = client if side == REQUEST_SIDE else 1 - client
+    directions = array_of(processor.state.directions)[2 * of_connection + sender]
+    # Under TLS, records that were not decrypted may be missing.
+    early[rows] = (
+        (directions["lost_bytes"] == 0)
+        & (directions["overfull_holes"] == 0)
+        & (connections["overheld"] == 0)
+        & ~np.isin(connections["protocol"], (TLS, TLS_PASSED))
+    )
+    return early

@@ -22,10 +22,8 @@ from kdissect.streams.flow_state import (
     Int64s,
 )
 from kdissect.streams.processor import Endpoints, FlowProcessor
-from kdissect.streams.sasl import Authentications
-from kdissect.streams.sasl_users import user_of
-from kdissect.streams.tls.connection_merge import with_tls
-from kdissect.streams.tls.tls_columns import tls_columns
+from kdissect.streams.sasl import Authentications, user_of
+from kdissect.streams.tls.tls_columns import tls_columns, with_tls
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,

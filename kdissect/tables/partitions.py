@@ -3,6 +3,12 @@
 Request and response both name them: a Produce request has the records, its response the error and the offset.
 Rows of both that mean the same partition become one. A topic that a request names without partitions has no
 row of its own if the response has rows.
+
+Samples of uncompressed records are compressed with LZ4, the quickest codec of Kafka, to know what
+compression would save. The first exchanges of each connection are tried, and then one of many. Their
+ordinal decides, so the choice does not depend on how the capture was split. For each partition that such a
+Produce request writes, the records of the first batches are compressed, up to a bound, which costs about as
+much as reading them did. Other codecs mostly save more than LZ4.
 """
 
 from collections.abc import Callable
@@ -16,12 +22,11 @@ from kdissect.jit.many_rows import are_many, read_only
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.batch_reader import Integers
 from kdissect.protocol.columnar.register_loops import take_either
-from kdissect.protocol.records.batches import CODEC_NAMES
+from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, Bytes, Int64s
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
-from kdissect.tables.compression_samples import compressed, is_tried
 from kdissect.tables.exchange_schema import PARTITION_COLUMNS
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import Bools, MessageColumns
@@ -312,3 +317,29 @@ def _columns(
         for column in PARTITION_COLUMNS
         if column.source is not None
     }
+
+
+ALL_OF_FIRST, ONE_OF = 16, 64
+SAMPLE_BYTES = 16 << 10
+_LZ4 = pa.Codec("lz4_raw")  # without a frame, whose few bytes do not matter here
+
+
+def is_tried(ordinal: Int64s) -> Bools:
+    """Return which exchanges are tried, by their ordinal on the connection."""
+    tried: Bools = (ordinal < ALL_OF_FIRST) | (ordinal % ONE_OF == 0)
+    return tried
+
+
+def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
+    """Return for record sets arena[start:stop] how many bytes were tried, and how many LZ4 made of them.
+
+    The header of the first batch is left out, since Kafka does not compress it. Both are 0 for a set that has
+    nothing else.
+    """
+    tried, made = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    begin = start + HEADER_BYTES
+    end = np.minimum(stop, begin + SAMPLE_BYTES)
+    for row in np.flatnonzero(end > begin).tolist():
+        sample = arena[begin[row] : end[row]]
+        tried[row], made[row] = len(sample), _LZ4.compress(sample).size
+    return tried, made

@@ -5,21 +5,28 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.prescan import (
+    HOLD_NS,
     NAMING_REQUESTS,
     NAMING_RESPONSES,
+    NEVER,
+    LiveFacts,
     PrescanResult,
+    earliest_unfinished,
     new_processor,
     prescan_capture,
     requested_mechanism,
     scan_pieces,
     token_mechanism,
 )
-from kdissect.exchanges.watermark import NEVER
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_request
+from kdissect.streams.engine import ExchangeBatch
+from kdissect.streams.flow_state import ORPHAN_RESPONSE
+from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.text import format_uuid
 from tests.helpers import recorded
+from tests.helpers.recorded import CAPTURES
 
 
 def facts_of(name: str, split_bytes: int = 2 << 20) -> PrescanResult:
@@ -87,3 +94,44 @@ def test_a_handshake_names_the_mechanism() -> None:
     frame = encode_request(header, {"mechanism": "PLAIN"})
     assert requested_mechanism(frame) == "PLAIN"
     assert requested_mechanism(frame[:-2]) is None
+
+
+def first_times(batch: ExchangeBatch) -> list[int]:
+    return [
+        int(row["response" if row["status"] == ORPHAN_RESPONSE else "request"]["first_byte_ns"])
+        for row in batch.exchanges
+    ]
+
+
+def held_ns(processor: FlowProcessor) -> int:
+    return min(earliest_unfinished(state, count) for state, count in processor.states())
+
+
+@pytest.mark.parametrize("name", ["rebalances.pcapng", "clock-step.pcapng"])
+def test_no_exchange_of_earlier_splits_begins_before_it(name: str) -> None:
+    splits = index_captures(open_inputs([str(CAPTURES / name)], "").files, 50_000).splits
+    processor = new_processor(splits, NO_KEYS)
+    assert held_ns(processor) == NEVER
+    marks, before = [], 0
+    for pieces in scan_pieces(splits, ()):
+        seen_ns = min(pieces["first_time_ns"].to_pylist(), default=NEVER)
+        for batch in processor.feed(pieces):
+            times = first_times(batch)
+            before += sum(time < seen_ns for time in times)
+            assert not marks or all(time >= min(marks[-1], seen_ns) for time in times)
+        marks.append(held_ns(processor))
+    last = [time for batch in processor.close() for time in first_times(batch)]
+    assert all(time >= marks[-1] for time in last)
+    assert before, "no exchange spans two splits: the test shows nothing"
+
+
+def test_nothing_is_complete_behind_the_latest_packet() -> None:
+    assert LiveFacts(lambda: 5).complete_ns(NEVER) == 5
+
+
+def test_what_is_unfinished_holds_up_what_began_later() -> None:
+    assert LiveFacts(lambda: HOLD_NS).complete_ns(7) == 7
+
+
+def test_it_does_not_hold_up_for_ever() -> None:
+    assert LiveFacts(lambda: 10 * HOLD_NS).complete_ns(7) == 9 * HOLD_NS

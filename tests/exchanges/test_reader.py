@@ -9,9 +9,8 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.prescan import NEVER, prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.exchanges.watermark import NEVER
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 

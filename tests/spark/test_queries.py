@@ -9,8 +9,10 @@ from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
 from kdissect.spark import jobs
 from kdissect.spark.jobs import AnalysisWork
-from kdissect.spark.queries import check_syntax, run_query
+from kdissect.spark.queries import check_syntax, parsed_here, run_query
+from kdissect.spark.select_check import RestrictedQueryError, tables_of_plan
 from kdissect.spark.session import Engine
+from kdissect.tables.schemas import TABLES
 from tests.spark.conftest import CAPTURES, Tables
 
 pytestmark = pytest.mark.spark
@@ -63,3 +65,18 @@ def test_what_is_wrong_is_one_sentence(engine: Engine, query: str, words: str) -
 
 def test_column_names_stay_apart() -> None:
     assert distinct(["a", "b", "a", "a_2", "a"]) == ["a", "b", "a_2", "a_2_2", "a_3"]
+
+
+def test_a_query_is_checked_without_a_session() -> None:
+    with parsed_here("SELECT count(*) FROM exchanges JOIN connections USING (connection)") as (jvm, plan):
+        assert tables_of_plan(jvm, plan, TABLES) == {"exchanges", "connections"}
+    with parsed_here("SELECT reflect('java.lang.System', 'exit', 1), '${env:PATH}'") as (jvm, plan):
+        assert "${env:PATH}" in plan.toString()
+        with pytest.raises(RestrictedQueryError, match="reflect"):
+            tables_of_plan(jvm, plan, TABLES)
+
+
+@pytest.mark.parametrize("query", ["SELEC 1", "SET x = 1", "ADD JAR 'x'"])
+def test_a_command_is_no_query(query: str) -> None:
+    with pytest.raises(ValueError, match=r"(?i)syntax"), parsed_here(query):
+        pass

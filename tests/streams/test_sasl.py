@@ -12,6 +12,7 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan_split
+from kdissect.streams.sasl import MOST_BYTES, user_of
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
@@ -187,3 +188,24 @@ def test_the_recorded_clients() -> None:
     for client in ("wrong-plain", "wrong-scram-sha-256", "wrong-scram-sha-512"):
         assert {row["sasl_outcome"] for row in by_client[client]} <= {"failed", "unfinished"}
         assert "SASL_AUTHENTICATION_FAILED" in {row["sasl_error"] for row in by_client[client]}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "user"),
+    [
+        ("PLAIN", b"\0billing\0hidden", "billing"),
+        ("PLAIN", b"admin\0billing\0hidden", "billing"),
+        ("PLAIN", b"billing", None),
+        ("PLAIN", b"\0\0hidden", None),
+        ("PLAIN", b"\0a\0b\0c", None),
+        ("SCRAM-SHA-256", b"n,,n=billing,r=fyko+d2l", "billing"),
+        ("SCRAM-SHA-512", b"n,a=admin,n=a=2Cb=3Dc,r=x,tokenauth=true", "a,b=c"),
+        ("SCRAM-SHA-512", b"c=biws,r=fyko+d2l,p=dHzbZapWIk4j", None),
+        ("OAUTHBEARER", b"n,,\x01auth=Bearer hidden\x01\x01", None),
+        (None, b"\0billing\0hidden", None),
+        ("PLAIN", b"\0" + b"x" * 1000 + b"\0y", "x" * MOST_BYTES),
+        ("PLAIN", b"\0\xff\0y", "�"),
+    ],
+)
+def test_the_user_of_a_token(mechanism: str | None, token: bytes, user: str | None) -> None:
+    assert user_of(mechanism, token) == user

@@ -1,11 +1,27 @@
 """Request and response rows of one partition become one row."""
 
 import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from kdissect.tables.partitions import partners
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.protocol.records.batches import HEADER_BYTES
+from kdissect.spark import tasks
+from kdissect.tables.build import dissect_batches
+from kdissect.tables.partitions import (
+    ALL_OF_FIRST,
+    SAMPLE_BYTES,
+    compressed,
+    is_tried,
+    partners,
+)
 from tests.helpers import recorded
 
 ARENA = np.frombuffer(b"ordersclicks", np.uint8)
@@ -44,3 +60,52 @@ def test_a_partition_has_one_row_for_each_exchange() -> None:
     names = ("connection", "ordinal", "topic", "topic_id", "partition")
     assert rows
     assert len({tuple(row[name] for name in names) for row in rows}) == len(rows)
+
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def test_the_first_of_a_connection_and_then_one_of_many() -> None:
+    tried = np.flatnonzero(is_tried(np.arange(1000))).tolist()
+    assert tried[:ALL_OF_FIRST] == list(range(ALL_OF_FIRST))
+    assert tried[ALL_OF_FIRST:] == list(range(64, 1000, 64))
+
+
+def test_only_so_much_behind_the_header_is_tried() -> None:
+    text = np.frombuffer(b"the same again, " * 4096, np.uint8)
+    noise = np.random.default_rng(1).integers(0, 256, len(text), np.uint8)
+    arena = np.concatenate([text, noise])
+    start = np.array([0, len(text), 10, 10])
+    stop = np.array([len(text), len(arena), 10 + HEADER_BYTES, 10 + HEADER_BYTES + 3])
+    tried, made = compressed(arena, start, stop)
+    assert tried.tolist() == [SAMPLE_BYTES, SAMPLE_BYTES, 0, 3]
+    assert made[0] < SAMPLE_BYTES / 50
+    assert made[1] > 0.99 * SAMPLE_BYTES
+    assert made[2] == 0
+
+
+def partitions(capture: Path) -> list[dict[str, Any]]:
+    """The rows of partitions of a capture."""
+    seen = index_captures(open_inputs([str(capture)], "").files, 1 << 30)
+    ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
+    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
+    batches = (batch for batch in dissect_batches(pieces, seen.splits) if "partitions" in batch)
+    return [row for batch in batches for row in batch["partitions"].to_pylist()]
+
+
+def test_in_a_recorded_capture_only_plain_writes_are_tried() -> None:
+    rows = [row for row in partitions(CAPTURES / "steady.pcapng") if row["sampled_bytes"] is not None]
+    assert rows
+    for row in rows:
+        assert (row["api_key"], row["codec"], row["topic"]) == (0, "none", "clicks")
+        assert 0 < row["sampled_lz4_bytes"] < row["sampled_bytes"] <= row["record_bytes"] - HEADER_BYTES
+        assert is_tried(np.array([row["ordinal"]]))[0]
+
+
+@pytest.mark.skipif(not shutil.which("editcap"), reason="editcap (Wireshark) is not installed")
+def test_of_a_frame_that_was_cut_off_what_is_there_is_tried(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcapng"
+    subprocess.run(["editcap", "-s", "260", str(CAPTURES / "refusals.pcapng"), str(cut)], check=True)
+    tried = [row for row in partitions(cut) if row["sampled_bytes"] is not None]
+    assert tried
+    assert max(row["sampled_bytes"] for row in tried) < 260 < max(row["record_bytes"] for row in tried)

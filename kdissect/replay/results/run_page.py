@@ -31,7 +31,7 @@ from kdissect.replay.results.run_tables import (
     sum_of_requests,
     words,
 )
-from kdissect.report.render.html.style import content_security_policy, static_style
+from kdissect.report.render.html.page import content_security_policy, static_style
 from kdissect.text import format_share
 
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}

@@ -8,7 +8,7 @@ from kdissect.report.model.limited import Limited, limited
 from kdissect.report.model.summary import ApiRow, BrokerRow, ClientRow
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import CLIENT_COLUMNS, client_name
-from kdissect.report.query.node_ids import Address, node_ids
+from kdissect.report.query.topic_names import Address, node_ids
 
 
 def rank_apis(

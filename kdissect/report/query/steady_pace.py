@@ -12,7 +12,7 @@ import numpy as np
 
 from kdissect.report.aggregate.grouping import Mask, TableColumns, encode, group_rows
 from kdissect.report.aggregate.histogram import Ints, middle
-from kdissect.report.query.node_ids import Address
+from kdissect.report.query.topic_names import Address
 from kdissect.report.timeline.signal_tables import PACE_CELL_BITS
 
 SPANS = 10

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kdissect.report.query.node_ids import Address, node_ids
+from kdissect.report.query.topic_names import Address, node_ids
 from kdissect.text import LOOPBACK_HOSTS, format_address
 
 FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")

@@ -19,7 +19,7 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
 )
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.query.node_ids import Address
+from kdissect.report.query.topic_names import Address
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import host_name

@@ -1,14 +1,27 @@
-"""All tables of the timeline from batches of the public tables: who did what in which step of time."""
+"""All tables of the timeline from batches of the public tables: who did what in which step of time.
+
+Two of them are made here: runs of sequence numbers by producer id and client, and exchanges by step of time,
+topic, API, client and broker.
+"""
 
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, take_rows
+from kdissect.report.aggregate.grouping import (
+    Codes,
+    Mask,
+    TableColumns,
+    encode,
+    group_codes,
+    group_rows,
+)
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.activity import count_activity, count_failures
+from kdissect.report.timeline.activity import activity_measures, count_activity, count_failures
 from kdissect.report.timeline.count_events import EVENTS, count_events
 from kdissect.report.timeline.count_examples import count_examples
 from kdissect.report.timeline.exchange_columns import (
@@ -18,7 +31,6 @@ from kdissect.report.timeline.exchange_columns import (
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.positions import find_positions
-from kdissect.report.timeline.producer_sequences import count_producers, find_sequences
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
     CLIENT,
@@ -28,10 +40,10 @@ from kdissect.report.timeline.timeline_tables import (
     POSITIONS,
     PRODUCERS,
     SEQUENCES,
+    SERVER,
     TIMELINE_TABLES,
     TOPIC_ACTIVITY,
 )
-from kdissect.report.timeline.topic_activity import count_topic_activity
 from kdissect.tables.schemas import ENDS
 
 SOURCE_TABLES = ("ends", *EVENTS)
@@ -71,3 +83,72 @@ def _group_clients(source: ExchangeColumns) -> pa.Table:
         "error_responses": exchanges.ints("error_code")[rows] != 0,
     }
     return make_timeline_table(GROUP_CLIENTS, columns)
+
+
+MOST_RECORDS = 1 << 31  # of one batch; sequence numbers are int32 and begin again after the highest
+
+
+def written_rows(partitions: TableColumns, exchange_rows: Ints) -> Mask:
+    """Return the mask of rows of Produce requests with records."""
+    written: Mask = (
+        (exchange_rows >= 0) & (partitions.ints("api_key") == ApiKey.PRODUCE) & partitions.present("batches")
+    )
+    return written
+
+
+def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+    """Return the rows of PRODUCERS."""
+    rows = np.flatnonzero(written_rows(partitions, exchange_rows))
+    exchange = exchange_rows[rows]
+    columns: dict[str, AnyColumn] = {
+        name: ColumnRows(partitions.column(name), rows) for name in ("producer_id", "producer_epoch")
+    }
+    columns |= source.at(exchange, (*CLIENT, "transactional_id", *ORDER))
+    columns |= {
+        name: np.maximum(partitions.ints(name)[rows], 0) for name in ("batches", "records", "record_bytes")
+    }
+    columns |= {"errors": partitions.ints("error_code")[rows] != 0, "first_ns": source.begin[exchange]}
+    columns |= {"last_ns": source.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
+    return make_timeline_table(PRODUCERS, columns)
+
+
+def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+    """Return the rows of SEQUENCES, before runs are joined."""
+    start, records = partitions.ints("base_sequence"), partitions.ints("records")
+    mask = (
+        written_rows(partitions, exchange_rows)
+        & partitions.present("producer_id")
+        & partitions.present("partition")
+    )
+    mask &= (partitions.ints("producer_id") >= 0) & (start >= 0) & (records > 0) & (records < MOST_RECORDS)
+    rows = np.flatnonzero(mask)
+    columns: dict[str, AnyColumn] = {
+        name: ColumnRows(partitions.column(name), rows)
+        for name in ("producer_id", "producer_epoch", "topic", "topic_id", "partition", "batches", "records")
+    }
+    columns |= source.at(exchange_rows[rows], ORDER)
+    return make_timeline_table(SEQUENCES, columns | {"start": start[rows], "stop": (start + records)[rows]})
+
+
+VOLUMES = ("records", "record_bytes")
+
+
+def count_topic_activity(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+    """Return the rows of TOPIC_ACTIVITY; an exchange counts once for each topic that it names."""
+    named = (partitions.present("topic") | partitions.present("topic_id")) & (exchange_rows >= 0)
+    rows = np.flatnonzero(named)
+    exchange = exchange_rows[rows]
+    keys = {name: take_rows(partitions.column(name), rows) for name in ("topic", "topic_id", "api_key")}
+    topic = group_rows(encode(keys["topic"]), encode(keys["topic_id"]))
+    pairs = group_rows(group_codes(topic), Codes(exchange, source.exchanges.rows))
+    once = np.zeros(len(rows), bool)
+    once[pairs.first] = True
+    columns: dict[str, AnyColumn] = keys | source.at(
+        exchange, ("step", *CLIENT, *SERVER, "idle_wait", *ORDER)
+    )
+    whole = {name: column[exchange] for name, column in activity_measures(source).items()}
+    columns["cell"] = whole.pop("cell")
+    columns |= {name: np.where(once, column, 0) for name, column in whole.items()}
+    columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in VOLUMES}
+    columns["errors"] = partitions.ints("error_code")[rows] != 0
+    return make_timeline_table(TOPIC_ACTIVITY, columns)

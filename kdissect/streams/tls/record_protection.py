@@ -3,6 +3,9 @@
 `open` gives None for whatever is not exactly what the sender protected under that number, so it also tells
 which number a record has. `overhead` is how many bytes a record is longer than what it holds; -1 where that
 differs from record to record.
+
+Keys come from logged secrets by the derivations of TLS 1.2 (RFC 5246, sections 5 and 6.3) and 1.3 (RFC
+8446, section 7).
 """
 
 import hmac
@@ -14,12 +17,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from kdissect.streams.tls.cipher_suites import Suite
-from kdissect.streams.tls.key_schedule import (
-    KEY_EXPANSION,
-    KEY_UPDATE,
-    expand_label,
-    pseudorandom,
-)
 
 Opened = tuple[int, bytes]  # content type and content
 
@@ -157,3 +154,28 @@ def protections12(
         client, server = (Cbc12(suite, keys[side], macs[side], mac_last) for side in (0, 1))
         return client, server
     return Aead12(suite, keys[0], ivs[0]), Aead12(suite, keys[1], ivs[1])
+
+
+KEY_EXPANSION = b"key expansion"
+KEY_UPDATE = b"traffic upd"
+
+
+def pseudorandom(hash_name: str, secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
+    """Return PRF(secret, label, seed) of TLS 1.2."""
+    seed = label + seed
+    block, out = seed, b""
+    while len(out) < size:
+        block = hmac.digest(secret, block, hash_name)
+        out += hmac.digest(secret, block + seed, hash_name)
+    return out[:size]
+
+
+def expand_label(hash_name: str, secret: bytes, label: bytes, size: int) -> bytes:
+    """Return HKDF-Expand-Label(secret, label, "", size) of TLS 1.3."""
+    full = b"tls13 " + label
+    about = size.to_bytes(2, "big") + bytes([len(full)]) + full + b"\0"
+    block, out = b"", b""
+    while len(out) < size:
+        block = hmac.digest(secret, block + about + bytes([len(out) // len(secret) + 1]), hash_name)
+        out += block
+    return out[:size]

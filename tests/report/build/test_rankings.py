@@ -6,7 +6,7 @@ from kdissect.report.build.rankings import rank_brokers, rank_clients
 from kdissect.report.partials import summarise
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
-from kdissect.report.query.node_ids import node_ids
+from kdissect.report.query.topic_names import node_ids
 from tests.helpers.paper_capture import MS, T
 from tests.helpers.report_rows import PRODUCE, connection, exchange_of, tables
 

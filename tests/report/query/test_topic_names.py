@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import NAMES
 from kdissect.report.partials import Partial
-from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.query.topic_names import TopicNames, node_ids
 
 
 def names(*rows):
@@ -30,3 +30,19 @@ def test_an_id_without_a_name_stands_for_itself():
 
 def test_of_several_names_the_first_in_the_alphabet_counts():
     assert names(("id", "b"), ("id", "a"), ("id", "c")).name(None, "id") == "a"
+
+
+def test_a_node_is_known_by_its_address_or_by_a_port_that_only_it_has():
+    brokers = [
+        {"node_id": 1, "host": "10.0.0.1", "port": 9092},
+        {"node_id": 2, "host": "kafka-2", "port": 9093},
+        {"node_id": 3, "host": "kafka-3", "port": 9092},
+    ]
+    nodes = node_ids([("10.0.0.1", 9092), ("10.0.0.2", 9093), ("10.0.0.9", 9092)], brokers)
+    assert nodes == {("10.0.0.1", 9092): 1, ("10.0.0.2", 9093): 2}
+
+
+def test_names_of_the_same_host_are_one_address():
+    assert node_ids([("127.0.0.1", 9092)], [{"node_id": 4, "host": "localhost", "port": 9092}]) == {
+        ("127.0.0.1", 9092): 4
+    }

@@ -12,13 +12,14 @@ import pytest
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import ProfileBy
 from kdissect.report.partials import summarise
-from kdissect.report.render.report_text import render
+from kdissect.report.render.report_text import incidents, legend, quality, render
 from kdissect.report.render.terminal import Terminal
 from kdissect.text import (
     display_width,
 )
-from tests.helpers import paper_capture
+from tests.helpers import paper_capture, recorded
 from tests.helpers import synthetic_tables as synthetic
+from tests.helpers.report_rows import PRODUCE, many, report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -121,3 +122,63 @@ def test_nothing_from_the_capture_moves_the_terminal(width, unicode):
     }
     assert max(display_width(line) for line in bare.splitlines()) <= width
     assert "\\x1b" in bare
+
+
+def test_the_headline_is_the_first_line_after_the_header():
+    summary = recorded.analyzed("pause.pcapng")[0]
+    lines = incidents(summary, Terminal(200, full=False))
+    assert lines[1].startswith(" critical Broker 2 (127.0.0.1:29486) froze at 05:33:13.")
+    assert "3 clients affected" in lines[2]
+    text = render(summary, Terminal(120, full=False))
+    assert text.index("Incidents") < text.index("Profile")
+
+
+def test_reasons_are_shown_in_full_only():
+    summary = recorded.analyzed("pause.pcapng")[0]
+    assert any("look at:" in line for line in incidents(summary, Terminal(200, full=True)))
+    assert not any("look at:" in line for line in incidents(summary, Terminal(200, full=False)))
+
+
+def test_every_line_fits():
+    for width in (60, 80, 200):
+        for full in (True, False):
+            lines = incidents(recorded.analyzed("broker-restart.pcapng")[0], Terminal(width, full=full))
+            assert max(map(len, lines)) <= width
+
+
+def test_nothing_is_shown_where_nothing_went_wrong():
+    assert incidents(recorded.analyzed("tls.pcapng")[0], Terminal(100)) == []
+
+
+def test_a_sound_capture_has_no_doubts():
+    tables = dict(paper_capture.tables())
+    tables = {
+        name: table.slice(0, 1) if name in ("connections", "exchanges") else table
+        for name, table in tables.items()
+    }
+    text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(100))
+    assert "✓ nothing lost" in text
+    assert "Capture quality" not in text
+
+
+def test_each_counter_has_its_amount_share_and_meaning(summary):
+    lines = quality(summary, Terminal(120))
+    assert "Capture quality" in lines[0]
+    assert lines[1].split()[:3] == ["500", "B", "5.0%"]
+    assert sum(any(line.endswith(doubt.means) for line in lines) for doubt in summary.doubts) >= 4
+    assert len([line for line in lines if line.startswith("     ")]) >= len(summary.doubts)
+
+
+def test_warnings_are_folded_and_stay_text(summary):
+    warned = replace(summary, capture=replace(summary.capture, warnings=("cut \x1b[2J " + "word " * 40,)))
+    lines = quality(warned, Terminal(70))
+    assert any(line.startswith(" ! cut \\x1b[2J") for line in lines)
+    assert max(map(len, lines)) <= 70
+
+
+def test_only_marks_that_the_tables_have_are_explained(summary):
+    assert len(legend(summary, Terminal(120))) == 2
+    sound = report(many(1500, PRODUCE, 1))
+    assert legend(sound, Terminal(120)) == []
+    (hint,) = legend(sound, Terminal(120, full=False))
+    assert "--full" in hint

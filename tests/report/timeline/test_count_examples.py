@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.partials import merge, summarise
-from kdissect.report.timeline.example_tables import (
+from kdissect.report.timeline.count_examples import (
+    EXAMPLE_TABLES,
     EXAMPLES_BY_CONNECTION,
     EXAMPLES_BY_ERROR,
     EXAMPLES_BY_LATENCY,
@@ -15,6 +16,7 @@ from kdissect.report.timeline.example_tables import (
     MOST_PARTITIONS,
     PARTITION_FIELDS,
 )
+from kdissect.tables.schemas import EXCHANGES
 from tests.report.random_page import random_page
 
 
@@ -117,3 +119,11 @@ def test_batches_of_any_size_give_the_same(made):
             .select(columns)
             .equals(partial.table(part).sort_by(order).select(columns))
         )
+
+
+def test_they_have_the_columns_of_exchanges() -> None:
+    for part in EXAMPLE_TABLES.values():
+        names = part.schema.names
+        assert len(names) == len(set(names))
+        assert set(EXCHANGES.names) <= set(names)
+        assert 0 < part.most <= 3000

@@ -16,7 +16,7 @@ from tests.helpers.command import environment
 PACKAGE = Path(kdissect.__file__).parent
 
 SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
-    "kdissect.exchanges.watermark.earliest_unfinished",
+    "kdissect.exchanges.prescan.earliest_unfinished",
     "kdissect.slice.packet_match.read_headers",
     "kdissect.slice.packet_layers.find_ip_layers",  # a slice with other addresses
     "kdissect.streams.carry.state_value.list_nodes",  # a watch, between two batches

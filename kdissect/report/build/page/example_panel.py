@@ -14,7 +14,7 @@ import numpy as np
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.build.page.page_names import NOT_SINGLED_OUT, PageNames, Plain, sorted_columns
 from kdissect.report.build.page.size_budget import fitting_rows
-from kdissect.report.timeline.example_tables import (
+from kdissect.report.timeline.count_examples import (
     EXAMPLES_BY_CONNECTION,
     EXAMPLES_BY_ERROR,
     EXAMPLES_BY_LATENCY,

@@ -19,7 +19,7 @@ from kdissect.report.partials import (
     merge,
     summarise,
 )
-from kdissect.report.render.html.page import render_page
+from kdissect.report.render.html.page import asset, content_security_policy, render_page, static_style
 from kdissect.report.timeline.grid import grid_over
 from kdissect.tables.anonymize import Pseudonyms
 from tests.helpers import recorded
@@ -125,3 +125,23 @@ def test_an_anonymous_page_has_no_name_of_the_capture():
     assert len(names) > 40
     assert [name for name in names | {"127.0.0.1", "rebalances.pcapng"} if name in page] == []
     assert len(make_page_data(build_report(partial, facts), partial, grid)["groups"]["rows"]) == 6
+
+
+def test_a_page_without_a_script_is_dark_where_the_system_is():
+    style = static_style()
+    assert "@media screen and (prefers-color-scheme: dark)" in style
+    assert '[data-theme="dark"] {\n' not in style.split("@media screen")[0]
+    assert len(style) > 1000
+
+
+def test_the_policy_names_the_hashes_of_style_and_script():
+    expected = base64.b64encode(hashlib.sha256(b"a{}").digest()).decode()
+    policy = content_security_policy("a{}")
+    assert policy.startswith("default-src 'none'; ")
+    assert f"style-src 'sha256-{expected}'" in policy
+    assert "script-src" not in policy
+    assert "script-src 'sha256-" in content_security_policy("a{}", "x()")
+
+
+def test_assets_are_text():
+    assert "%%data%%" in asset("page.html")
