@@ -60,9 +60,19 @@ def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirector
     if place == STANDARD_INPUT:
         interrupt = stack.enter_context(first_interrupt())
         return stack.enter_context(piped(sys.stdin.buffer, interrupt.descriptor))
-    if not Path(place).is_dir():
+    directory = _here("DIR", place)
+    if not directory.is_dir():
         raise UsageError(f"{place} is not a directory: watch follows directories of captures")
-    return WatchedDirectory(str(Path(place).absolute()))
+    return WatchedDirectory(str(directory))
+
+
+def _here(what: str, place: str) -> Path:
+    """Return the path of a place on this machine, which may be named by file://. Raise UsageError."""
+    from kdissect.capture.storage import is_uri, local_path
+
+    if is_uri(place):
+        raise UsageError(f"{what} must be on this machine, and {place} is not: watch renames files there")
+    return Path(local_path(place)).absolute()
 
 
 def _run(
@@ -75,9 +85,9 @@ def _run(
     from kdissect.spark.watch.watch_query import WatchQuery
 
     settings = _settings(arguments, source)
-    out = Path(arguments.out).absolute() if arguments.out else None
+    out = _here("--out", arguments.out) if arguments.out else None
     if arguments.checkpoint:
-        checkpoint = Path(arguments.checkpoint).absolute()
+        checkpoint = _here("--checkpoint", arguments.checkpoint)
     else:
         checkpoint = engine.temporary / "checkpoint" if out is None else out / "_checkpoint"
     store = BatchStore(checkpoint, out, settings.about())
@@ -115,9 +125,21 @@ def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "Wat
         most_files=arguments.max_files,
         settle_s=0 if own else arguments.settle / NS_PER_S,
         until_idle_s=None if idle is None else idle / NS_PER_S,
+        skip_behind_s=_skip_behind_s(arguments, own),
         filters=tuple(AppliedFilter(option=name, values=values) for name, values in given_filters(arguments)),
         filter_from=partial(table_filter, arguments),
     )
+
+
+def _skip_behind_s(arguments: argparse.Namespace, own: bool) -> float | None:
+    """Return how far a watch of a directory may be behind; None without a bound. Raise UsageError."""
+    if arguments.skip_behind is None:
+        return None
+    if own:
+        raise UsageError("--skip-behind is for directories: an own ring skips what it has no room for")
+    if arguments.keep is not None:
+        raise UsageError("--keep removes what was read, and --skip-behind leaves files unread: choose one")
+    return float(arguments.skip_behind / NS_PER_S)
 
 
 @contextmanager
@@ -219,5 +241,6 @@ def _retention(
         return []
     if isinstance(source, StreamSource):
         raise UsageError("--keep is for directories: an own ring keeps nothing")
-    taken = taken_files(store.journal, store.last.taken)
+    # Which files an earlier run has skipped is not kept: then all of its files stay.
+    taken = [] if any(store.last.skipped) else taken_files(store.journal, store.last.taken)
     return [Retention(arguments.keep, taken, lambda line: notify(f"kdissect: {line}")).account]

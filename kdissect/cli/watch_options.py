@@ -150,6 +150,13 @@ def _add_batches(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="files that are read at a time at most (default: 64)",
     )
+    parser.add_argument(
+        "--skip-behind",
+        type=duration_argument,
+        metavar="TIME",
+        help="skip files that were written to for the last time so much earlier than the newest one, and "
+        "count them: tables then hold a sample (default: read all)",
+    )
 
 
 def _local_master(text: str) -> str:

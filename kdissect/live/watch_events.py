@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kdissect.report.incidents.incident_log import IncidentChange
+from kdissect.spark.watch.late_files import Skipped
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import escape, format_clock, format_count, format_duration
 
@@ -92,4 +93,6 @@ def interval_event(report: BatchReport) -> dict[str, Any]:
         "lost_files": commit.lost,
         "dropped_packets": report.dropped_packets,
         "skipped_packets": report.skipped_packets,
+        "skipped_bytes": Skipped(*commit.skipped).bytes,
+        "skipped_files": Skipped(*commit.skipped).files,
     }

@@ -73,7 +73,7 @@ TEXTS = ("files", "link_types", "warnings")
 
 def merge_facts(facts: Sequence[CaptureFacts]) -> CaptureFacts:
     """Return the facts of several captures as those of one; counts are added up."""
-    seen = [one for one in facts if one.files]
+    seen = [one for one in facts if one.files or one.dropped_packets]
     largest = max(seen, key=lambda one: one.largest_clock_step_ns, default=CaptureFacts())
     times: dict[str, Any] = {
         "first_time_ns": min(

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kdissect.capture.packets.link_layer import LINK_TYPES
-from kdissect.spark.capture_facts import link_names
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.spark.capture_facts import link_names, merge_facts
 
 
 def index(*kinds: frozenset[int]) -> Any:
@@ -23,3 +24,10 @@ def test_link_types_that_are_not_read_keep_their_number() -> None:
 
 def test_a_name_is_given_once() -> None:
     assert link_names(index(frozenset({12, 101}), frozenset({14, 113}))) == ("raw IP", "Linux cooked")
+
+
+def test_what_was_skipped_counts_without_any_file() -> None:
+    read = CaptureFacts(files=("one.pcap",), packets=5, first_time_ns=7, last_time_ns=9, dropped_packets=1)
+    merged = merge_facts([read, CaptureFacts(dropped_packets=3), CaptureFacts()])
+    assert (merged.dropped_packets, merged.packets) == (4, 5)
+    assert (merged.first_time_ns, merged.last_time_ns, merged.files) == (7, 9, ("one.pcap",))

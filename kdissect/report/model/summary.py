@@ -41,7 +41,7 @@ class CaptureFacts:
     """Connection attempts without an answer that were not followed, beyond a limit."""
     truncated_packets: int = 0
     dropped_packets: int = 0
-    """Packets dropped during the capture, as the capture file reports."""
+    """Packets dropped during the capture, as the capture file reports, or skipped by a watch."""
     clock_steps: int = 0
     largest_clock_step_ns: int = 0
     largest_clock_step: Location | None = None

@@ -34,6 +34,7 @@ from kdissect.cache_directory import is_private
 from kdissect.errors import OutputError, UserError
 from kdissect.spark.watch import figure_files
 from kdissect.spark.watch.hour_writer import batch_of, write_names
+from kdissect.spark.watch.late_files import Skipped
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
 FORMAT = 1
@@ -54,6 +55,7 @@ class Commit:
     taken: int = 0  # number of the next file of the journal
     files: int = 0  # captures that were read, in all
     lost: int = 0  # captures that were gone, or could not be read, when it was their turn
+    skipped: list[int] = field(default_factory=lambda: [0] * len(Skipped._fields))  # Skipped, in all
     aged: int = 0  # connections that nobody continued
     finished: bool = False  # all connections have ended: nothing can go on
     rows: dict[str, int] = field(default_factory=dict)  # in all, by table

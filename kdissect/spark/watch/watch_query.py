@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,8 @@ from kdissect.spark.watch.batch_step import (
 from kdissect.spark.watch.batch_store import BatchStore, Commit
 from kdissect.spark.watch.figure_files import FOLDER, MINUTE_NS, FigureHeader, compact, write_batch
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
-from kdissect.spark.watch.file_stream import MOST_FILES, SETTLE_SECONDS
+from kdissect.spark.watch.file_stream import MOST_FILES, NS_PER_S, SETTLE_SECONDS
+from kdissect.spark.watch.late_files import Skipped, count_skipped, late_files
 from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
@@ -71,6 +72,8 @@ class WatchSettings:
     most_files: int = MOST_FILES
     settle_s: float = SETTLE_SECONDS
     until_idle_s: float | None = None
+    skip_behind_s: float | None = None
+    """Files that are older than the newest one by more than this are skipped; None: none."""
     age_limits: AgeLimits = DEFAULT_AGES
     filters: tuple[AppliedFilter, ...] = ()
     filter_from: Callable[[int], Filter] = lambda _: Filter()
@@ -102,7 +105,7 @@ class BatchReport:
     finished: Partial = EMPTY  # what this batch adds to figures
     unfinished: Partial = EMPTY  # what it would add if the captures ended now
     dropped_packets: int | None = None  # by the kernel, so far; None: no own capture
-    skipped_packets: int | None = None  # of an own capture, so far, since the analysis was behind
+    skipped_packets: int | None = None  # so far, since the analysis was behind; None: it skips none
 
 
 class WatchQuery:
@@ -192,24 +195,37 @@ class WatchQuery:
     def _process(self, files: Sequence[TakenFile], is_last: bool = False) -> None:
         began = time.monotonic()
         notices = self._grown_files()
+        late, skipped = self._late(files)
         while True:
-            found = [file for file in files if file.is_there]
+            found = [file for file in files if file not in late and file.is_there]
             try:
-                report = self._batch(found, files, is_last)
+                report = self._batch(found, files, skipped, is_last)
                 break
             except Exception:
                 if all(file.is_there for file in found):
                     raise  # else a ring took a file away meanwhile, which is one more hole
         report.seconds = time.monotonic() - began
-        report.notices[:0] = notices
+        report.notices[:0] = [*notices, *([skipped.sentence()] if late else [])]
+        if self._settings.skip_behind_s is not None:
+            report.skipped_packets = Skipped(*report.commit.skipped).packets
         report.notices += [
             f"{file.path} was overwritten or removed before its turn: what it held is missing"
             for file in files
-            if file not in found
+            if file not in found and file not in late
         ]
         self._on_batch(report)
 
-    def _batch(self, files: Sequence[TakenFile], offered: Sequence[TakenFile], is_last: bool) -> BatchReport:
+    def _late(self, files: Sequence[TakenFile]) -> tuple[list[TakenFile], Skipped]:
+        """Return the files that are skipped, since the watch is too far behind, and their sum."""
+        if self._settings.skip_behind_s is None:
+            return [], Skipped()
+        limit_ns = round(self._settings.skip_behind_s * NS_PER_S)
+        late = late_files(files, self._settings.source.directory, limit_ns)
+        return late, count_skipped(late, self._files)
+
+    def _batch(
+        self, files: Sequence[TakenFile], offered: Sequence[TakenFile], skipped: Skipped, is_last: bool
+    ) -> BatchReport:
         last = self._store.last
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
             captures, read, notices = _captures(files, spool)
@@ -239,13 +255,14 @@ class WatchQuery:
                 figures = self._run(plan)
                 changes = self._find_incidents(plan, index, figures)
                 if attempt.out is not None:
-                    figures.files += self._write_figures(attempt.out, plan, index, figures)
+                    figures.files += self._write_figures(attempt.out, plan, index, figures, skipped.packets)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
                     taken=max((file.number + 1 for file in offered), default=last.taken),
                     files=last.files + sum(file.start == 0 for file in read),
-                    lost=last.lost + len(offered) - len(captures),
+                    lost=last.lost + len(offered) - skipped.files - len(captures),
+                    skipped=list(skipped.plus(Skipped(*last.skipped))),
                     aged=last.aged + figures.aged,
                     finished=is_last,
                     rows=_sum(last.rows, figures.rows),
@@ -275,19 +292,23 @@ class WatchQuery:
         return self._incidents.add(span, figures.finished, figures.unfinished)
 
     def _write_figures(
-        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures
+        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, skipped: int
     ) -> list[str]:
-        """Write what reports are made from. Return the paths of the files. Raise OutputError."""
+        """Write what reports are made from. Return the paths of the files. Raise OutputError.
+
+        Packets that were skipped count as dropped.
+        """
         assert plan.steps is not None
         assert plan.page is not None
         latest_ns = index.latest_time_ns or plan.now_ns
+        facts = capture_facts(index, Counts(*figures.packets))
         header = FigureHeader(
             plan.batch,
             plan.batch,
             index.earliest_time_ns or latest_ns,
             latest_ns,
             StepGrids(plan.steps, plan.page),
-            capture_facts(index, Counts(*figures.packets)),
+            replace(facts, dropped_packets=facts.dropped_packets + skipped),
             self._settings.filters,
         )
         try:

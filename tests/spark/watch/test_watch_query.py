@@ -19,6 +19,7 @@ import pytest
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_store import BatchStore
+from kdissect.spark.watch.figure_reader import read_figures
 from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import COMMAND, environment
@@ -26,6 +27,7 @@ from tests.helpers.rings import (
     CAPTURES,
     as_pcap,
     assert_same,
+    packets_of,
     ring_files,
     tables_at_once,
     tables_of_delta,
@@ -113,6 +115,29 @@ def test_holes_and_other_files_are_reported(
     assert any(notice.startswith("skipped") and "notes-0.txt" in notice for notice in notices)
     assert any("ring-00001.pcap was overwritten" in notice for notice in notices)
     assert reports[-1].commit.lost == 2
+
+
+def test_a_watch_that_is_behind_skips_and_counts(engine: Engine, tmp_path: Path) -> None:
+    """Eight files wait, five of them for too long; rows are those of the other three."""
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 8))
+    for number, path in enumerate(paths):
+        os.utime(path, (1_792_000_000 + 10 * number,) * 2)
+    sizes, packets = [path.stat().st_size for path in paths], [len(packets_of(path)[1]) for path in paths]
+    reports = watched(engine, tmp_path, most_files=6, skip_behind_s=20)
+    assert [report.files for report in reports] == [1, 2, 0]
+    commit = reports[-1].commit
+    assert commit.skipped == [5, sum(sizes[:5]), sum(packets[:5])]
+    assert (commit.lost, reports[-1].skipped_packets) == (0, sum(packets[:5]))
+    notices = [notice for report in reports for notice in report.notices]
+    assert [notice.split(",")[0] for notice in notices] == ["skipped 5 files"]
+    (tmp_path / "read").mkdir()
+    for path in paths[5:]:
+        path.rename(tmp_path / "read" / path.name)
+    found = tables_of_watch(tmp_path / "out")
+    expected = tables_at_once(tmp_path / "read")
+    assert found["exchanges"].num_rows == expected["exchanges"].num_rows > 0
+    facts = read_figures(str(tmp_path / "out")).facts
+    assert (facts.packets, facts.dropped_packets) == (sum(packets[5:]), sum(packets[:5]))
 
 
 def start(tmp_path: Path, *options: str) -> "subprocess.Popen[bytes]":
