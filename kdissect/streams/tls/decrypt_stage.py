@@ -7,6 +7,10 @@ became whole, so the outcome does not depend on where batches or splits end. Exc
 `inner` get the row of their TLS connection.
 
 `new_flow_processor` returns a processor with such a stage.
+
+The compiled loop of `advance` stops when a record of TLS is whole. Then `held_chunks` shows a session, which
+is written in Python, what lies there, in order, and `let_go` forgets what the session is done with. The loop
+stops for a direction again when more has come in than was looked at.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,17 +33,20 @@ from kdissect.capture.segment_index import (
     SEQ,
     TIME,
 )
+from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
 from kdissect.streams.carry.object_values import object_of, object_value
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.value_bytes import Value
+from kdissect.streams.chunks import discard
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
 from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
-from kdissect.streams.tls.held_records import held_chunks, let_go
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.streams.tls.record_layer import Chunk
 from kdissect.streams.tls.tls_session import (
+    MOST_HELD,
     Plain,
     Session,
     TlsFacts,
@@ -48,6 +55,8 @@ from kdissect.streams.tls.tls_session import (
 BATCH_BYTES = 1 << 20
 BATCH_SEGMENTS = 1 << 14
 BEFORE_FIRST = 0xFFFFFFFF  # the sequence number of a SYN whose stream begins with 0
+CHUNK_COLUMNS = 4
+FEW = 64  # chunks that are shown at a time, unless more lie there
 
 
 class _Decrypted(NamedTuple):
@@ -225,3 +234,46 @@ class TlsStage:
         segment[SEQ], segment[ACK] = sequence, 0
         self._segments.append(tuple(segment))
         self._connection_of.append(row)
+
+
+@jit_flat
+def _list_chunks(state: State, direction: int, rows: Int64s) -> int:
+    """Fill rows (at, length, time, packet); return how many were filled."""
+    row = state.directions[direction]
+    count = 0
+    node = row.head
+    while node >= 0 and count < len(rows):
+        chunks = state.chunks
+        inside = max(0, row.frame - chunks[node].position)
+        rows[count, 0] = chunks[node].offset + inside if chunks[node].offset >= 0 else -1
+        rows[count, 1] = chunks[node].length - inside
+        rows[count, 2] = chunks[node].time_ns
+        rows[count, 3] = chunks[node].packet
+        count += 1
+        node = chunks[node].next
+    return count
+
+
+@jit_flat
+def _let_go(state: State, direction: int, count: int, wait_for: int) -> None:
+    row = state.directions[direction]
+    if count > 0:
+        discard(state, direction, row.frame + count)
+    row.scanned.position = row.next + wait_for
+
+
+def held_chunks(state: State, direction: int) -> list[Chunk]:
+    """Return the bytes of a direction that nobody has taken yet, as chunks in order."""
+    rows = np.empty((FEW, CHUNK_COLUMNS), np.int64)
+    while (count := _list_chunks(state, direction, rows)) == len(rows):
+        rows = np.empty((4 * len(rows), CHUNK_COLUMNS), np.int64)
+    arena = state.arena
+    return [
+        Chunk(arena[at : at + length].tobytes() if at >= 0 else None, length, time, packet)
+        for at, length, time, packet in rows[:count].tolist()
+    ]
+
+
+def let_go(state: State, direction: int, count: int, held: bool) -> None:
+    """Forget `count` bytes of a direction. What is held is not looked at again unless it becomes too much."""
+    _let_go(state, direction, count, MOST_HELD if held else 0)

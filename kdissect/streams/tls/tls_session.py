@@ -17,7 +17,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kdissect.streams.tls import handshake, keylog
-from kdissect.streams.tls.alerts import HARMLESS, alert_name
 from kdissect.streams.tls.cipher_suites import (
     SUITES,
     Suite,
@@ -35,10 +34,12 @@ from kdissect.streams.tls.record_layer import (
     APPLICATION_DATA,
     CHANGE_CIPHER_SPEC,
     HANDSHAKE,
+    HARMLESS,
     Chunk,
     Place,
     Records,
     RecordVerdict,
+    alert_name,
 )
 from kdissect.streams.tls.record_protection import (
     Protection,

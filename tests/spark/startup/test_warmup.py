@@ -22,8 +22,8 @@ SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.streams.carry.state_value.list_nodes",  # a watch, between two batches
     "kdissect.tables.log_ends.renumber_ends",
     "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
-    "kdissect.streams.tls.held_records._let_go",  # connections that TLS protects
-    "kdissect.streams.tls.held_records._list_chunks",
+    "kdissect.streams.tls.decrypt_stage._let_go",  # connections that TLS protects
+    "kdissect.streams.tls.decrypt_stage._list_chunks",
     "kdissect.protocol.records.crc32c._multiply",  # replay
 }
 

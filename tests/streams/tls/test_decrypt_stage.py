@@ -15,15 +15,18 @@ import numpy as np
 import pytest
 
 from kdissect.jit.rows import rows_of
-from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
-from kdissect.streams.tls.decrypt_stage import new_flow_processor
+from kdissect.streams.flow_state import GAP, STATUS_NAMES, ExchangeRow
+from kdissect.streams.tls.decrypt_stage import FEW, held_chunks, let_go, new_flow_processor
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     KeyLog,
     parse,
 )
+from kdissect.streams.tls.record_layer import Chunk
+from kdissect.streams.tls.tls_session import MOST_HELD
 from kdissect.tables.connections import ConnectionDetails, connection_rows
 from tests.helpers.segment_wire import Wire, request, response
+from tests.helpers.state_kernels import put_chunk, state_of
 from tests.helpers.tls_ends import CLIENT, HOST, SERVER, Ends, Kind
 
 VERSIONS = np.full(93, 13, np.int64)
@@ -294,3 +297,29 @@ def test_damaged_records_give_no_wrong_exchange(seed: int, tmp_path: Path) -> No
             assert bodies[number][0].startswith(asked) or bodies[number][0].endswith(asked)
             assert bodies[number][1].startswith(told)
     assert found.row["tls_decryption"] is not None or found.row["protocol"] == "unknown"
+
+
+def test_chunks_and_gaps_come_in_order() -> None:
+    state = state_of(arena=b".abc....defg")
+    put_chunk(state, 1, 0, 1, 3, 1)
+    put_chunk(state, 1, 3, GAP, 10, 2)
+    put_chunk(state, 1, 13, 8, 4, 3)
+    assert held_chunks(state, 1) == [
+        Chunk(b"abc", 3, 1001, 1),
+        Chunk(None, 10, 1002, 2),
+        Chunk(b"defg", 4, 1003, 3),
+    ]
+    let_go(state, 1, 2, False)
+    assert held_chunks(state, 1)[0] == Chunk(b"c", 1, 1001, 1)
+    let_go(state, 1, 12, True)
+    assert held_chunks(state, 1) == [Chunk(b"efg", 3, 1003, 3)]
+    assert state.directions[1].scanned.position == 17 + MOST_HELD
+    assert held_chunks(state, 0) == []
+
+
+def test_any_number_of_chunks_is_shown() -> None:
+    count = 5 * FEW
+    state = state_of(arena=bytes(count))
+    for number in range(count):
+        put_chunk(state, 0, number, number, 1, number)
+    assert [chunk.packet for chunk in held_chunks(state, 0)] == list(range(count))
