@@ -9,12 +9,14 @@ installed. It takes queries only: a command is a syntax error.
 """
 
 import re
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kdissect.files import ScratchDirectory
 from kdissect.spark.backend import (
     is_connect,
 )
@@ -25,16 +27,14 @@ from kdissect.spark.select_check import (
     tables_of_plan,
     tables_read,
 )
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.jvm import JvmGateway, JvmLaunch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-from kdissect.files import ScratchDirectory
-from kdissect.spark.startup.java import find_java
-from kdissect.spark.startup.jvm import JvmGateway, JvmLaunch
+HEAP = "256m"
+"""The most memory of the JVM that only parses."""
 
 
 def check_syntax(session: "SparkSession", query: str) -> None:
@@ -67,8 +67,6 @@ def check_query(session: "SparkSession", query: str, tables: Collection[str]) ->
 
 def _check_here(session: "SparkSession", query: str, tables: Collection[str]) -> set[str]:
     """Check a query for a server, which would run a command while it looks at it. Raise ValueError."""
-    from kdissect.spark.queries import parsed_here
-
     session.conf.set(SUBSTITUTION, "false")
     try:
         with parsed_here(query) as (jvm, plan):
@@ -105,9 +103,6 @@ def _sentence(error: Exception) -> str:
     text = re.sub(r"^\[[\w.]+\] ", "", text.strip())
     text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text)
     return f"wrong SQL: {' '.join(text.split()).removesuffix('.')}"
-
-
-HEAP = "256m"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,7 +30,6 @@ from kdissect.tables.arrow_columns import escape_csv_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
-from typing import IO
 
 
 class TableFormat(StrEnum):

@@ -8,8 +8,7 @@ batches.
 - `exchanges`, `partitions`, `connections` and `events` make the rows of the tables of these names;
   `kafka07_rows` makes those of the protocol before Kafka 0.8.
 - `message_columns` reads the messages of a batch into columns; `arrow_columns` makes Arrow columns of them.
-- `long_polls` marks latency by design, `compression_samples` tries LZ4 on uncompressed records, `topic_ids`
-  finds the names of topic ids and the addresses of nodes.
+- `long_polls` marks latency by design, `topic_ids` finds the names of topic ids and the addresses of nodes.
 - `exchange_keys` finds the exchange of a row, `filters` selects rows, `anonymize` replaces names.
 
 `kdissect.tables(spark, path)` is a deprecated alias of `kdissect.load_tables` and goes with the next release.
