@@ -10,8 +10,7 @@ from kdissect.report.findings.finding_context import ConsumerLag, Observation
 from kdissect.report.model.findings import Location
 from kdissect.report.model.limited import Limited
 from kdissect.report.partials import Partial
-from kdissect.report.query.capture_locations import capture_locations
-from kdissect.report.query.connection_facts import ConnectionFacts
+from kdissect.report.query.connection_facts import ConnectionFacts, capture_locations
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.wording import client_text
 

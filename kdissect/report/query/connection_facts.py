@@ -1,4 +1,7 @@
-"""Facts of connections, for rows of any table of a partial that has connection numbers."""
+"""Facts of connections, for rows of any table of a partial that has connection numbers.
+
+`capture_locations` makes `Location`s of such rows: places in the capture with addresses, clients and topics.
+"""
 
 from collections.abc import Sequence
 
@@ -6,15 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns, nullable_ints
+from kdissect.report.aggregate.grouping import Mask, TableColumns, iterate_rows, nullable_ints
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import ClientName
 from kdissect.report.partials import Partial
 from kdissect.report.query.figures import ConnectionFlags
+from kdissect.report.query.topic_names import TopicNames
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")
+
+ADDRESS = ("client_host", "client_port", "server_host", "server_port")
+OWN = ("capture_file", "request_packet", "response_packet", "connection", "partition")
 
 
 class ConnectionFacts:
@@ -97,3 +105,30 @@ def read_connection_facts(partial: Partial) -> ConnectionFacts:
 def client_name(client_id: str | None, facts: Sequence[str | None]) -> ClientName:
     """Return a client from its id and its `CLIENT_COLUMNS`."""
     return ClientName(client_id=client_id, **dict(zip(CLIENT_COLUMNS, facts, strict=True)))
+
+
+def capture_locations(
+    columns: TableColumns, times_ns: Sequence[int | None], facts: ConnectionFacts, topics: TopicNames
+) -> list[Location]:
+    """Return the location of each row, which has the columns `OWN`, a client id and a topic.
+
+    It may also have a detail, and the times of the two packets.
+    """
+    rows = facts.rows(columns)
+    client_ids = facts.client_ids(columns.arrow("client_id"), rows).to_pylist()
+    addresses = zip(*(facts.column_at(name, rows).to_pylist() for name in ADDRESS), strict=True)
+    return [
+        Location(
+            time_ns=time_ns,
+            client_id=client_id,
+            topic=topics.name(row["topic"], row["topic_id"]),
+            detail=row.get("detail"),
+            request_time_ns=row.get("request_first_ns"),
+            response_time_ns=row.get("response_first_ns"),
+            **{name: row[name] for name in OWN},
+            **dict(zip(ADDRESS, address, strict=True)),
+        )
+        for row, time_ns, client_id, address in zip(
+            iterate_rows(columns.table), times_ns, client_ids, addresses, strict=True
+        )
+    ]

@@ -2,5 +2,6 @@
 
 `grid` divides the time of a capture into steps, `timeline_tables` defines the tables, and `count` fills all
 of them from batches of the public tables: with `exchange_columns` (exchanges and the ends of their
-connections), `cells` (calls and errors), `topic_activity`, `positions` (offsets) and `producer_sequences`.
+connections), `activity` (calls, errors and events), `positions` (offsets) and `count_examples`.
+`count_signals` fills the finer tables of `signal_tables`.
 """

@@ -21,8 +21,13 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.activity import activity_measures, count_activity, count_failures
-from kdissect.report.timeline.count_events import EVENTS, count_events
+from kdissect.report.timeline.activity import (
+    EVENTS,
+    activity_measures,
+    count_activity,
+    count_events,
+    count_failures,
+)
 from kdissect.report.timeline.count_examples import count_examples
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
@@ -48,6 +53,10 @@ from kdissect.tables.schemas import ENDS
 
 SOURCE_TABLES = ("ends", *EVENTS)
 """The optional tables that the timeline is counted from."""
+
+MOST_RECORDS = 1 << 31  # of one batch; sequence numbers are int32 and begin again after the highest
+
+VOLUMES = ("records", "record_bytes")
 
 
 def count_timeline(
@@ -83,9 +92,6 @@ def _group_clients(source: ExchangeColumns) -> pa.Table:
         "error_responses": exchanges.ints("error_code")[rows] != 0,
     }
     return make_timeline_table(GROUP_CLIENTS, columns)
-
-
-MOST_RECORDS = 1 << 31  # of one batch; sequence numbers are int32 and begin again after the highest
 
 
 def written_rows(partitions: TableColumns, exchange_rows: Ints) -> Mask:
@@ -128,9 +134,6 @@ def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_r
     }
     columns |= source.at(exchange_rows[rows], ORDER)
     return make_timeline_table(SEQUENCES, columns | {"start": start[rows], "stop": (start + records)[rows]})
-
-
-VOLUMES = ("records", "record_bytes")
 
 
 def count_topic_activity(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:

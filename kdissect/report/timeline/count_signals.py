@@ -14,8 +14,7 @@ from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints, bucket_of
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.activity import activity_measures
-from kdissect.report.timeline.count_events import EVENTS, count_events
+from kdissect.report.timeline.activity import EVENTS, activity_measures, count_events
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
@@ -47,6 +46,11 @@ LONG_WAIT_NS = 100_000_000
 
 SIGNAL_SOURCES = ("ends", "replica_sets", *EVENTS)
 """The optional tables that the tables of signals are counted from."""
+
+FASTEST_NS = 200_000
+"""Latencies below this count as this: what is below is noise of the clock and of the scheduler."""
+
+PARTITION = ("topic", "topic_id", "partition")
 
 
 def count_signals(
@@ -130,12 +134,6 @@ def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:
     columns |= {"wait_ns": wait, "longest_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
     columns |= {name: pa.array(end, mask=~answered) for name in ("first_end_ns", "last_end_ns")}
     return make_timeline_table(WAITS, columns)
-
-
-FASTEST_NS = 200_000
-"""Latencies below this count as this: what is below is noise of the clock and of the scheduler."""
-
-PARTITION = ("topic", "topic_id", "partition")
 
 
 def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
