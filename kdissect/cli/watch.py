@@ -51,15 +51,17 @@ def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirector
     from kdissect.live.stream_source import CaptureSettings, captured, piped
     from kdissect.spark.watch.watched_directory import WatchedDirectory
 
-    place, interface = arguments.directory, arguments.interface
+    place, interface, every_s = arguments.directory, arguments.interface, arguments.every / NS_PER_S
     if (place is None) == (interface is None):
         raise UsageError("watch needs one of DIR, - and --interface NAME")
     if interface is not None:
-        settings = CaptureSettings(interface, arguments.port, arguments.snaplen, arguments.buffer)
-        return stack.enter_context(captured(settings))
+        settings = CaptureSettings(
+            interface, arguments.port, arguments.snaplen, arguments.buffer, arguments.immediate
+        )
+        return stack.enter_context(captured(settings, every_s))
     if place == STANDARD_INPUT:
         interrupt = stack.enter_context(first_interrupt())
-        return stack.enter_context(piped(sys.stdin.buffer, interrupt.descriptor))
+        return stack.enter_context(piped(sys.stdin.buffer, interrupt.descriptor, every_s))
     directory = _here("DIR", place)
     if not directory.is_dir():
         raise UsageError(f"{place} is not a directory: watch follows directories of captures")

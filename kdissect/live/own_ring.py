@@ -1,7 +1,8 @@
 """A ring of capture files that is made of a stream: standard input, or what tcpdump writes.
 
-A thread reads the stream and divides it at packet boundaries into files of a second each. A file gets its
-name when it is complete, so it is closed as soon as it is seen. What the watch has read is removed.
+A thread reads the stream and divides it at packet boundaries into files of a second each, or shorter
+ones. A file gets its name when it is complete, so it is closed as soon as it is seen. What the watch has read
+is removed.
 
 The ring holds at most `most_bytes`. If the analysis is that far behind, a stream that can wait waits. Packets
 that cannot wait, as those of an interface, are skipped and counted.
@@ -36,8 +37,10 @@ class OwnRing:
         waits: bool,
         interrupt: int | None = None,
         most_bytes: int = RING_BYTES,
+        file_seconds: float = FILE_SECONDS,
     ) -> None:
         self._stream, self._folder, self._waits, self._most_bytes = stream, folder, waits, most_bytes
+        self._file_seconds = file_seconds
         self._packets = PacketStream(name)
         self._sizes: dict[str, int] = {}  # of files that are not accounted for, by path
         self._held = 0
@@ -91,7 +94,7 @@ class OwnRing:
         if self._waits and self._is_full():
             ready, _, _ = select.select(self._stops, [], [], WAIT_SECONDS)
             return not ready
-        ready, _, _ = select.select([self._stream, *self._stops], [], [], FILE_SECONDS)
+        ready, _, _ = select.select([self._stream, *self._stops], [], [], self._file_seconds)
         if any(stop in ready for stop in self._stops):
             return False
         if not ready:
@@ -125,7 +128,7 @@ class OwnRing:
         self._file_bytes += len(records)
 
     def _is_due(self) -> bool:
-        return time.monotonic() - self._began_s >= FILE_SECONDS or self._file_bytes >= FILE_BYTES
+        return time.monotonic() - self._began_s >= self._file_seconds or self._file_bytes >= FILE_BYTES
 
     def _is_full(self) -> bool:
         return self._held + self._file_bytes >= self._most_bytes

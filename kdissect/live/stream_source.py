@@ -12,13 +12,14 @@ from typing import BinaryIO, NamedTuple
 from kdissect.capture.formats.file_types import InputError
 from kdissect.errors import UserError
 from kdissect.files import ScratchDirectory
-from kdissect.live.own_ring import OwnRing
+from kdissect.live.own_ring import FILE_SECONDS, OwnRing
 from kdissect.live.tcpdump import CaptureEndedError, Tcpdump
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 STANDARD_INPUT = "standard input"
 RING = "ring"  # name of the folder
+FILES_EACH = 4  # look for new packets: a packet waits for the end of its file
 
 
 class CaptureSettings(NamedTuple):
@@ -28,6 +29,7 @@ class CaptureSettings(NamedTuple):
     ports: Sequence[int]
     snaplen: int
     buffer_bytes: int
+    immediate: bool = False
 
 
 class StreamSource(WatchedDirectory):
@@ -58,33 +60,37 @@ class StreamSource(WatchedDirectory):
 
 
 @contextmanager
-def captured(settings: CaptureSettings) -> Iterator[StreamSource]:
-    """Capture on an interface, until the end of the `with` block. Raise UsageError."""
+def captured(settings: CaptureSettings, every_s: float = FILE_SECONDS) -> Iterator[StreamSource]:
+    """Capture on an interface, until the end of the `with` block. Raise UsageError.
+
+    Somebody looks for new packets every `every_s`.
+    """
     tcpdump = Tcpdump(*settings)
     try:
         label = f"interface {settings.interface}"
-        with ScratchDirectory() as folder, _ring(tcpdump.stream, folder, label, waits=False) as ring:
+        with ScratchDirectory() as folder, _ring(tcpdump.stream, folder, label, every_s, waits=False) as ring:
             yield StreamSource(str(folder / RING), label, ring, tcpdump)
     finally:
         tcpdump.close()
 
 
 @contextmanager
-def piped(stream: BinaryIO, interrupt: int) -> Iterator[StreamSource]:
+def piped(stream: BinaryIO, interrupt: int, every_s: float = FILE_SECONDS) -> Iterator[StreamSource]:
     """Read a capture from a pipe, until it ends or the descriptor `interrupt` can be read."""
     with (
         ScratchDirectory() as folder,
-        _ring(stream.fileno(), folder, STANDARD_INPUT, waits=True, interrupt=interrupt) as ring,
+        _ring(stream.fileno(), folder, STANDARD_INPUT, every_s, waits=True, interrupt=interrupt) as ring,
     ):
         yield StreamSource(str(folder / RING), STANDARD_INPUT, ring)
 
 
 @contextmanager
 def _ring(
-    stream: int, folder: Path, name: str, *, waits: bool, interrupt: int | None = None
+    stream: int, folder: Path, name: str, every_s: float, *, waits: bool, interrupt: int | None = None
 ) -> Iterator[OwnRing]:
     (folder / RING).mkdir()
-    ring = OwnRing(stream, folder / RING, name, waits=waits, interrupt=interrupt)
+    seconds = min(FILE_SECONDS, every_s / FILES_EACH)
+    ring = OwnRing(stream, folder / RING, name, waits=waits, interrupt=interrupt, file_seconds=seconds)
     try:
         yield ring
     finally:

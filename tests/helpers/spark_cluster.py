@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kdissect.spark.session import Engine
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.jvm import OPTIONS, spark_jars
 
@@ -36,6 +39,39 @@ def make_python(folder: Path) -> Path:
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     return python
+
+
+@contextmanager
+def half_way(engine: Engine, tasks: int, kill: Callable[[], None]) -> Iterator[None]:
+    """Kill something when a stage of so many tasks is under way; see to it that some were done again."""
+    tracker = engine.context().statusTracker()
+    done = threading.Event()
+    struck: list[int] = []
+
+    def strike() -> None:
+        while not done.wait(0.005) and not struck:
+            for number in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(number)
+                if stage and stage.numTasks == tasks and 3 <= stage.numCompletedTasks < tasks - 3:
+                    kill()
+                    struck.append(number)
+
+    before = set(tracker.getJobIdsForGroup())
+    killer = threading.Thread(target=strike)
+    killer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        killer.join()
+    assert struck
+    ran = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
+    numbers = {
+        *struck,
+        *(number for job in ran if job for number in job.stageIds),
+    }  # a stream has its own jobs
+    stages = [tracker.getStageInfo(number) for number in numbers]
+    assert any(stage.numFailedTasks or stage.currentAttemptId for stage in stages if stage), stages
 
 
 class Standalone:

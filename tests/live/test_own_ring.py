@@ -54,6 +54,21 @@ def test_files_have_all_packets(capture: Path, tmp_path: Path, monkeypatch: pyte
     ring.close()
 
 
+@pytest.mark.parametrize(("file_seconds", "files"), [(1000, 1), (0, 40)])
+def test_files_are_as_long_as_is_asked_for(
+    file_seconds: float, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read of the stream is a file if files are as short as can be."""
+    monkeypatch.setattr(own_ring, "READ_BYTES", 10_000)
+    reader, writer = os.pipe()
+    ring = OwnRing(reader, tmp_path, "input", waits=True, file_seconds=file_seconds)
+    os.write(writer, PCAP.read_bytes()[:60_000])
+    os.close(writer)
+    wait(ring)
+    assert len(list(tmp_path.iterdir())) == min(files, 6)
+    ring.close()
+
+
 def test_a_full_ring_skips_packets_that_cannot_wait(tmp_path: Path) -> None:
     ring = ring_of(PCAP.read_bytes(), tmp_path, waits=False, most_bytes=30_000)
     wait(ring)
@@ -63,10 +78,9 @@ def test_a_full_ring_skips_packets_that_cannot_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_ring_lets_a_pipe_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_ring, "FILE_SECONDS", 0.0)
+def test_a_full_ring_lets_a_pipe_wait(tmp_path: Path) -> None:
     reader, writer = os.pipe()
-    ring = OwnRing(reader, tmp_path, "input", waits=True, most_bytes=50_000)
+    ring = OwnRing(reader, tmp_path, "input", waits=True, most_bytes=50_000, file_seconds=0)
     os.write(writer, PCAP.read_bytes()[:60_000])
     time.sleep(0.3)
     os.write(writer, PCAP.read_bytes()[60_000:90_000])

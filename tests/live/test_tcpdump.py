@@ -10,6 +10,7 @@ import pytest
 
 from kdissect.errors import UsageError
 from kdissect.live.tcpdump import Tcpdump, _arguments
+from tests.lab.maven import need
 
 FAKE = """#!/bin/sh
 echo "$@" > "$0.arguments"
@@ -47,6 +48,20 @@ def test_the_filter_names_ports_with_and_without_a_tag() -> None:
         "(tcp port 1 or tcp port 2) or (vlan and (tcp port 1 or tcp port 2))"
     )
     assert _arguments("lo", [], 96, 1)[-1] == "(tcp) or (vlan and (tcp))"
+
+
+def test_packets_come_at_once_if_that_is_asked_for() -> None:
+    assert "--immediate-mode" in _arguments("lo", [], 96, 1, immediate=True)
+    assert "--immediate-mode" not in _arguments("lo", [], 96, 1)
+
+
+@pytest.mark.slow
+def test_the_real_tool_takes_the_arguments() -> None:
+    need("tcpdump")
+    if os.geteuid() != 0:
+        pytest.skip("capturing needs root")
+    for immediate in (False, True):
+        Tcpdump("lo", [9092], 65_536, 8 << 20, immediate).close()
 
 
 def test_missing_rights_are_one_sentence(fake: Path) -> None:

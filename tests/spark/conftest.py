@@ -1,6 +1,7 @@
 """The captures, and the pipeline's steps without Spark."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES
 from kdissect.spark import tasks
+from kdissect.spark.session import Engine, SparkSettings
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.schemas import TABLES
+from tests.helpers.spark_cluster import Standalone
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PLACES = (
@@ -51,6 +54,32 @@ def whole() -> Callable[[Path], Tables]:
         return known[path]
 
     return look
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def far(cluster: Standalone) -> Iterator[Engine]:
+    """Spark on the cluster, beside whatever Spark other tests have in this process."""
+    from pyspark import SparkContext
+
+    before = SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    known = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = str(cluster.python)
+    try:
+        with Engine.start(SparkSettings(cluster.master, cluster.confs)) as engine:
+            engine.context()
+            yield engine
+    finally:
+        SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm = before
+        os.environ.pop("PYSPARK_PYTHON")
+        if known is not None:
+            os.environ["PYSPARK_PYTHON"] = known
 
 
 @pytest.fixture(scope="session")

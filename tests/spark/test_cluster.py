@@ -4,9 +4,7 @@ import gzip
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +24,7 @@ from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
 from kdissect.spark import tasks as steps
 from kdissect.spark.jobs import AnalysisWork
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
 from kdissect.spark.table_writer import (
     TableDirectory,
     TableFormat,
@@ -34,7 +32,7 @@ from kdissect.spark.table_writer import (
 )
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import interrupted
-from tests.helpers.spark_cluster import Standalone
+from tests.helpers.spark_cluster import Standalone, half_way
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
@@ -42,32 +40,6 @@ pytestmark = pytest.mark.spark
 CAPTURE = CAPTURES / "broker-restart.pcapng"
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("cluster")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def far(cluster: Standalone) -> Iterator[Engine]:
-    """Spark on the cluster, beside whatever Spark other tests have in this process."""
-    from pyspark import SparkContext
-
-    before = SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm
-    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-    known = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = str(cluster.python)
-    try:
-        with Engine.start(SparkSettings(cluster.master, cluster.confs)) as engine:
-            engine.context()
-            yield engine
-    finally:
-        SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm = before
-        os.environ.pop("PYSPARK_PYTHON")
-        if known is not None:
-            os.environ["PYSPARK_PYTHON"] = known
 
 
 def read(folder: Path) -> Tables:
@@ -79,35 +51,6 @@ def read(folder: Path) -> Tables:
         )
         for name, schema in TABLES.items()
     }
-
-
-@contextmanager
-def half_way(engine: Engine, tasks: int, kill: Callable[[], None]) -> Iterator[None]:
-    """Kill something when a stage of so many tasks is under way; see to it that some were done again."""
-    tracker = engine.context().statusTracker()
-    done = threading.Event()
-    struck: list[int] = []
-
-    def strike() -> None:
-        while not done.wait(0.005) and not struck:
-            for number in tracker.getActiveStageIds():
-                stage = tracker.getStageInfo(number)
-                if stage and stage.numTasks == tasks and 3 <= stage.numCompletedTasks < tasks - 3:
-                    kill()
-                    struck.append(number)
-
-    before = set(tracker.getJobIdsForGroup())
-    killer = threading.Thread(target=strike)
-    killer.start()
-    try:
-        yield
-    finally:
-        done.set()
-        killer.join()
-    assert struck
-    ran = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
-    stages = [tracker.getStageInfo(number) for job in ran if job for number in job.stageIds]
-    assert any(stage.numFailedTasks or stage.currentAttemptId for stage in stages if stage), stages
 
 
 def test_the_executors_python_has_no_kdissect(cluster: Standalone) -> None:
