@@ -5,7 +5,7 @@ those are renumbered without gaps (`RowGroups`). Values are then added up by gro
 nanoseconds for each row and column.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ MAX_LATENCY_NS = 1 << 48
 
 INT64_RANGE = np.iinfo(np.int64)
 
-ROWS_AT_A_TIME = 1 << 12
 DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
 
@@ -133,12 +132,6 @@ class TableColumns:
             otherwise,
             make=lambda: (np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise)),),
         )[0]
-
-
-def iterate_rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table as dictionaries, without holding all of them: each takes a kilobyte."""
-    for start in range(0, table.num_rows, ROWS_AT_A_TIME):
-        yield from table.slice(start, ROWS_AT_A_TIME).to_pylist()
 
 
 def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import pyarrow as pa
+
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.grouping import Mask, encode, group_rows
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -27,7 +32,7 @@ from kdissect.report.findings.finding_context import (
 )
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.summary import TopicUse
-from kdissect.report.wording import client_id_text, counted
+from kdissect.report.wording import client_id_text, client_text, counted
 from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_size
 
 WINDOW_S, NS_PER_S = 10, 10**9
@@ -58,14 +63,15 @@ def metadata_storm(context: FindingContext) -> Judgement | None:
     return Judgement(f"{counted(len(rows), 'client')} requested metadata repeatedly", rows) if rows else None
 
 
-def _opened(context: FindingContext, *, refused: bool) -> list[Row]:
-    """Return connections opened during the capture: those that a host refused, or those that worked."""
+def _opened(context: FindingContext, *, refused: bool) -> Mask:
+    """Return which connections were opened during the capture: refused by a host, or those that worked."""
     columns = context.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     was_refused = silent & columns.equals("closed", "rst") & ~columns.present("server_rtt_ns")
-    wanted = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
+    wanted: Mask = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
     opened = columns.equals("opened", "handshake") & columns.present("first_time_ns")
-    return select_connections(context, wanted & opened)
+    wanted &= opened
+    return wanted
 
 
 def refused_connections(context: FindingContext) -> Judgement | None:
@@ -73,15 +79,16 @@ def refused_connections(context: FindingContext) -> Judgement | None:
 
     One address of localhost (`::1`, say) that refuses is none if the port is served at the other.
     """
-    here = {
-        row["server_port"] for row in _opened(context, refused=False) if row["server_host"] in LOOPBACK_HOSTS
-    }
+    refused = select_connections(context, _opened(context, refused=True))
+    if not refused:
+        return None
+    worked = select_connections(context, _opened(context, refused=False))
+    here = {row["server_port"] for row in worked if row["server_host"] in LOOPBACK_HOSTS}
     last_open = {
-        server: opened[-1]["first_time_ns"]
-        for server, opened in group_connections(_opened(context, refused=False), server_label)
+        server: opened[-1]["first_time_ns"] for server, opened in group_connections(worked, server_label)
     }
     rows = []
-    for server, opened in group_connections(_opened(context, refused=True), server_label):
+    for server, opened in group_connections(refused, server_label):
         host, port = opened[0]["server_host"], opened[0]["server_port"]
         if server not in last_open and host in LOOPBACK_HOSTS and port in here:
             continue
@@ -104,13 +111,25 @@ def _spell(refused: list[Row], last_open_ns: int) -> str:
 def connection_churn(context: FindingContext) -> Judgement | None:
     """Clients with 30 or more new connections in 10 s."""
     rows = []
-    for client, opened in group_connections(_opened(context, refused=False), client_label):
+    often = _often(context, np.flatnonzero(_opened(context, refused=False)))
+    for client, opened in group_connections(select_connections(context, often), client_label):
         windows = Counter(row["first_time_ns"] // (WINDOW_S * NS_PER_S) for row in opened)
         most = max(windows.values())
         if most >= MANY_CONNECTIONS:
             detail = f"up to {most:,} new connections in {WINDOW_S} s"
             rows.append(connection_evidence(client, detail, opened))
     return Judgement(f"{counted(len(rows), 'client')} opened connections repeatedly", rows) if rows else None
+
+
+def _often(context: FindingContext, opened: Ints) -> Ints:
+    """Return the rows of clients that opened enough connections to be looked at, one by one, for churn."""
+    columns = context.facts.columns
+    ids, hosts = (columns.arrow(name).take(pa.array(opened)) for name in ("client_id", "client_host"))
+    clients = group_rows(encode(ids), encode(hosts))
+    firsts = (column.take(pa.array(clients.first)).to_pylist() for column in (ids, hosts))
+    # Two clients may have one name: they are counted as one, as by whoever reads it.
+    names = encode(pa.array(list(map(client_text, *firsts)), pa.string())).numbers[clients.of]
+    return opened[np.bincount(names)[names] >= MANY_CONNECTIONS] if len(opened) else opened
 
 
 def empty_fetches(context: FindingContext) -> Judgement | None:

@@ -1,6 +1,8 @@
 """Input and result of rules: observations, lags and figures of a capture; a judgement."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from kdissect.protocol.error_codes import error_name
@@ -74,7 +76,8 @@ class ConsumerLag(NamedTuple):
     location: Location
 
 
-class FindingContext(NamedTuple):
+@dataclass(frozen=True)
+class FindingContext:
     """Everything that rules look at."""
 
     capture: CaptureFacts
@@ -88,9 +91,17 @@ class FindingContext(NamedTuple):
     pace: SteadyPace | None = None
     """None if calls were not counted by time."""
 
-    def of_kind(self, *kinds: str) -> list[Observation]:
-        """Return the observations of these kinds."""
-        return [observation for observation in self.observations if observation.kind in kinds]
+    def of_kind(self, kind: str) -> list[Observation]:
+        """Return the observations of a kind in the order of time."""
+        return self._by_kind.get(kind, [])
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Observation]]:
+        """Return the observations by kind: dozens of rules ask, and there may be 100,000 of them."""
+        by_kind: dict[str, list[Observation]] = {}
+        for observation in self.observations:
+            by_kind.setdefault(observation.kind, []).append(observation)
+        return by_kind
 
     def errors(self, codes: Iterable[int]) -> list[Observation]:
         """Return the observations of these error codes."""

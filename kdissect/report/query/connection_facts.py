@@ -3,13 +3,14 @@
 `capture_locations` makes `Location`s of such rows: places in the capture with addresses, clients and topics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns, iterate_rows, nullable_ints
+from kdissect.report.aggregate.grouping import Mask, TableColumns, nullable_ints
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.model.findings import Location
@@ -22,6 +23,13 @@ CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_hos
 KAFKA = ("kafka", "kafka-0.7")
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
+OPTIONAL = {
+    "detail": "detail",
+    "request_time_ns": "request_first_ns",
+    "response_time_ns": "response_first_ns",
+}
+"""Fields of a location, and the columns that they are read from where a table has them."""
+
 OWN = ("capture_file", "request_packet", "response_packet", "connection", "partition")
 
 
@@ -114,21 +122,15 @@ def capture_locations(
 
     It may also have a detail, and the times of the two packets.
     """
-    rows = facts.rows(columns)
-    client_ids = facts.client_ids(columns.arrow("client_id"), rows).to_pylist()
-    addresses = zip(*(facts.column_at(name, rows).to_pylist() for name in ADDRESS), strict=True)
-    return [
-        Location(
-            time_ns=time_ns,
-            client_id=client_id,
-            topic=topics.name(row["topic"], row["topic_id"]),
-            detail=row.get("detail"),
-            request_time_ns=row.get("request_first_ns"),
-            response_time_ns=row.get("response_first_ns"),
-            **{name: row[name] for name in OWN},
-            **dict(zip(ADDRESS, address, strict=True)),
-        )
-        for row, time_ns, client_id, address in zip(
-            iterate_rows(columns.table), times_ns, client_ids, addresses, strict=True
-        )
-    ]
+    rows, table = facts.rows(columns), columns.table
+    # Columns, not a dictionary for each row: that took a fifth more.
+    values: dict[str, Iterable[Any]] = {
+        "time_ns": times_ns,
+        "client_id": facts.client_ids(columns.arrow("client_id"), rows).to_pylist(),
+        "topic": map(topics.name, table["topic"].to_pylist(), table["topic_id"].to_pylist()),
+        **{name: table[name].to_pylist() for name in OWN},
+        **{name: facts.column_at(name, rows).to_pylist() for name in ADDRESS},
+        **{field: table[name].to_pylist() for field, name in OPTIONAL.items() if name in table.schema.names},
+    }
+    values.setdefault("detail", [None] * len(rows))
+    return [Location(**dict(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)]

@@ -81,17 +81,13 @@ def _poll_exceeded(
     context: SignalContext, facts: ClientFacts, group: Group, client: str, events: Sequence[Row]
 ) -> Iterator[Signal]:
     leaves, absences = [], []
-    for at, row in enumerate(events):
-        if not _is_leave(row):
-            continue
-        again = [one for one in events[at + 1 :] if one["event"] == "join"]
-        same = [one for one in again if one["connection"] == row["connection"]]
+    for row, again, same in leaves_and_joins(events):
         told = POLL_REASON in (row["reason"] or "")
         stayed = not again and _stays(context, facts, client, row)
         least = 0 if row["api_key"] in EPOCH_HEARTBEATS else ABSENT_NS
-        if told or stayed or (same and asked_ns(same[0]) - asked_ns(row) >= least):
+        if told or stayed or (same and asked_ns(same) - asked_ns(row) >= least):
             leaves.append(row)
-            absences.append((asked_ns(again[0]) if again else context.end_ns) - asked_ns(row))
+            absences.append((asked_ns(again) if again else context.end_ns) - asked_ns(row))
     if not leaves:
         return
     limit_ms = max((row["rebalance_timeout_ms"] or 0 for row in events), default=0)
@@ -112,6 +108,23 @@ def _poll_exceeded(
         absent_ns=max(absences),
         limit_ms=limit_ms,
     )
+
+
+def leaves_and_joins(events: Sequence[Row]) -> list[tuple[Row, Row | None, Row | None]]:
+    """Return each leave with the next join, and the next join on its connection; None if there is none.
+
+    One pass from the end: a client that leaves thousands of times has as many events behind each leave.
+    """
+    found: list[tuple[Row, Row | None, Row | None]] = []
+    again: Row | None = None
+    by_connection: dict[int, Row] = {}
+    for row in reversed(events):
+        if _is_leave(row):
+            found.append((row, again, by_connection.get(row["connection"])))
+        if row["event"] == "join":
+            again = by_connection[row["connection"]] = row
+    found.reverse()
+    return found
 
 
 def _is_leave(row: Row) -> bool:

@@ -10,7 +10,8 @@ partition_hot           one partition takes nearly all bytes of a topic
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ TINY_RECORDS, TINY_BYTES = 1.6, 512
 HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
 """Producers stay at a partition for 16 KiB (KIP-794), so much less may lie in one of three by chance."""
 
+
+STEMS = 1 << 12  # that are remembered: clients open many connections under one id
 
 SHORT_NS = 5 * SECOND
 """A connection that ends sooner was opened for one thing."""
@@ -127,31 +130,32 @@ def _connections(context: SignalContext) -> Iterator[Signal]:
     opened = columns.equals("opened", "handshake")
     talks = opened & facts.talks
     short = talks & facts.ends & (facts.closed_ns - facts.first_ns < SHORT_NS)
-    names = np.array([context.client_names[number] for number in facts.client.tolist()], object)
     hosts = columns.arrow("client_host").to_pylist()
-    ids = columns.arrow("client_id").to_pylist()
-    stems = [f"{stem_of(one or '')}-… at {host}" for one, host in zip(ids, hosts, strict=True)]
     empty = (columns.ints("bytes_to_server") == 0) & columns.present("server_rtt_ns")
-    found = list(_opened_by(context, names, talks, SubjectKind.CLIENT, ""))
+    clients, names = facts.client, context.client_names
+    found = list(_opened_by(context, lambda row: names[clients[row]], talks, SubjectKind.CLIENT, ""))
     if not found:
-        found += _opened_by(context, np.array(stems, object), short, SubjectKind.CLIENT, " for a moment")
-    found += _opened_by(
-        context,
-        np.array(hosts, object),
-        opened & ~facts.talks & empty,
-        SubjectKind.HOST,
-        " without a request",
-    )
+        ids = columns.arrow("client_id").to_pylist()
+        stem = lru_cache(STEMS)(stem_of)
+        found += _opened_by(
+            context,
+            lambda row: f"{stem(ids[row] or '')}-… at {hosts[row]}",
+            short,
+            SubjectKind.CLIENT,
+            " for a moment",
+        )
+    attempts = opened & ~facts.talks & empty
+    found += _opened_by(context, hosts.__getitem__, attempts, SubjectKind.HOST, " without a request")
     yield from found
 
 
 def _opened_by(
-    context: SignalContext, names: "np.ndarray", chosen: Mask, kind: SubjectKind, how: str
+    context: SignalContext, name: Callable[[int], str | None], chosen: Mask, kind: SubjectKind, how: str
 ) -> Iterator[Signal]:
     """Yield those among subjects of chosen connections that open many of them over a while."""
     by_subject: dict[str, list[int]] = defaultdict(list)
     for row in np.flatnonzero(chosen).tolist():
-        by_subject[names[row] or "?"].append(row)
+        by_subject[name(row) or "?"].append(row)
     for subject, rows in sorted(by_subject.items()):
         times = sorted((int(context.connections.first_ns[row]), 1) for row in rows)
         span = dense_span(times, CONNECTION_RATE)

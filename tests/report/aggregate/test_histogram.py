@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.report.aggregate import histogram
 from kdissect.report.aggregate.histogram import (
     add_up,
     bucket_bounds,
@@ -54,6 +55,20 @@ def test_percentiles_are_within_half_a_percent_of_the_nearest_rank(spread, count
     for mille, got in zip((1, 500, 900, 990, 999, 1000), found, strict=True):
         exact = np.sort(values)[-(-count * mille // 1000) - 1]
         assert abs(int(got[0]) - int(exact)) <= 0.005 * exact
+
+
+def test_cells_and_sorting_add_up_alike(monkeypatch):
+    rng = np.random.default_rng(5)
+    for groups, most in ((1, 50), (3, 7296), (400, 7296)):
+        rows = rng.integers(0, groups, 900), rng.integers(0, most, 900), rng.integers(0, 9, 900)
+        plain: dict[tuple[int, int], int] = {}
+        for group, bucket, count in zip(*(column.tolist() for column in rows), strict=True):
+            plain[group, bucket] = plain.get((group, bucket), 0) + count
+        for cells in (0, 1 << 20):
+            monkeypatch.setattr(histogram, "DENSE_CELLS", cells)
+            summed = add_up(*rows)
+            pairs = zip(summed.group.tolist(), summed.bucket.tolist(), strict=True)
+            assert list(zip(pairs, summed.count.tolist(), strict=True)) == sorted(plain.items())
 
 
 def test_percentiles_of_many_groups_at_once():

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kdissect.report.wording import client_id_text, client_text
 from tests.helpers.finding_cases import (
     FindingCase,
     check_case,
@@ -146,3 +147,21 @@ def test_a_loop_of_empty_fetches_counts_over_all_connections_of_a_client():
     assert [row.detail.split(",")[0] for row in found.evidence] == [
         "30 empty fetches a second on 2 connections"
     ]
+
+
+def test_clients_that_share_a_name_open_connections_together():
+    """20 connections without a client id, and 20 whose id is what stands for none."""
+    opened = [
+        connection(
+            at,
+            client_host="10.1.0.9",
+            client_id=None if at % 2 else client_id_text(None),
+            first_time_ns=T + at,
+        )
+        for at in range(40)
+    ]
+    few = [
+        connection(40 + at, client_host="10.1.0.8", client_id="few", first_time_ns=T + at) for at in range(29)
+    ]
+    (churn,) = (one for one in report([], [], [*opened, *few]).findings if one.name == "connection_churn")
+    assert [(row.subject, row.count) for row in churn.evidence] == [(client_text(None, "10.1.0.9"), 40)]

@@ -36,6 +36,14 @@ def test_observations_are_in_the_order_of_time():
     assert observations.omitted == 0
 
 
+def test_observations_of_one_moment_are_in_the_order_of_their_text():
+    rows = [*failing(2, HEARTBEAT, 25, [0]), *failing(1, PRODUCE, 6, [0, 3]), *failing(3, FETCH, 3, [0])]
+    observations = found(find_observations, rows).rows
+    assert [one.first_ns for one in observations] == [T + MS] * 3
+    assert list(observations) == sorted(observations, key=lambda one: (one.first_ns, repr(one)))
+    assert list(observations) != sorted(observations, key=lambda one: one.code)
+
+
 @pytest.mark.parametrize(
     ("more", "closed_ns"),
     [({}, T + 60 * SECOND), ({"closed": "open"}, None), ({"lost_bytes": 9}, None)],

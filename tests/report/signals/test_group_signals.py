@@ -1,10 +1,14 @@
 """Events of groups as signals: what was counted, and who was touched."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
+from kdissect.report.signals.group_events import Row
+from kdissect.report.signals.group_signals import leaves_and_joins
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, heartbeat, heartbeats, join, leave
 
@@ -40,6 +44,29 @@ def test_the_interval_that_was_exceeded_is_named(tmp_path: Path) -> None:
     assert signal.measures["limit_ms"] == 6_000
     assert signal.measures["absent_ns"] == 2_000_000_000
     assert "max.poll.interval.ms (6.00s)" in signal.sentence
+
+
+def test_each_leave_knows_the_joins_behind_it() -> None:
+    """One pass from the end finds what a look at all events behind each leave finds."""
+    draw = Random(7)
+    for length in (0, 1, 40):
+        events: list[Row] = [
+            {
+                "number": number,
+                "event": draw.choice(("join", "leave", "heartbeat")),
+                "connection": draw.randrange(4),
+                "api_key": ApiKey.LEAVE_GROUP,
+                "error_code": draw.choice((0, 0, ErrorCode.UNKNOWN_MEMBER_ID)),
+            }
+            for number in range(length)
+        ]
+        plain = []
+        for at, row in enumerate(events):
+            if row["event"] == "leave" and not row["error_code"]:
+                joins = [one for one in events[at + 1 :] if one["event"] == "join"]
+                same = [one for one in joins if one["connection"] == row["connection"]]
+                plain.append((row, joins[0] if joins else None, same[0] if same else None))
+        assert leaves_and_joins(events) == plain
 
 
 def kinds(story: Story, tmp_path: Path) -> list[str]:
