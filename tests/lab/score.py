@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +29,14 @@ from kdissect.report.model.findings import Evidence
 from kdissect.report.model.summary import Summary
 from kdissect.spark.connect import ConnectEngine
 from kdissect.spark.session import Engine
+from tests.lab.harm import HARMS, LOSSY, harmed
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "incident-score.md"
+HARM_PAGE = ROOT / "docs" / "incident-score-harmed.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
-BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11)}
+BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12)}
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
@@ -109,7 +112,31 @@ Seed 11 has what people and boxes do to a cluster that runs: topics made anew, r
 changed, a full disk, a box that resets connections, an address of another broker. Five of its eleven first
 lines were wrong, and one healthy capture was warned of. Since then a topic that was created again, an address
 that two brokers advertise and connections that a box resets have signals of their own. A pause in which a
-request waits for its response is no dead path any more."""
+request waits for its response is no dead path any more.
+
+Seed 12 has habits of clients and slips of operators. Three of its seven first lines were right, and no
+healthy capture was warned of. Three further recordings are left out: brokers took an impossible setting, a
+wrong listener and another mechanism without harm, so their captures show no fault. Since then a consumer that
+commits all the time and a producer that aborts all its transactions have causes. Fetches of a few bytes and
+throttled replication, which delayed nobody in the recordings, have none.
+
+The recordings of seeds 1 to 12 are in the repository in part. The tables below the blind ones have those.
+When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all
+132, and none of 79 healthy captures was warned of."""
+
+
+HARM_INTRODUCTION = """\
+# How often the first line is right when packets are missing
+
+Captures of busy machines lack packets. The recordings of `captures/incidents` are scored once more with the
+harm that `tests/lab/harm.py` does to them: packets cut after 128 bytes (`short`), one packet of fifty missing
+(`loss`), a tenth of a second missing every 3.7 seconds (`gaps`), each packet twice (`twice`). What happened to
+the cluster is the same. A report also has to say that the capture is incomplete (`capture_loss`), so that
+line does not count here. This page is written by `python -m tests.lab.score --harm all --write`.
+
+| harm | first lines right | healthy captures warned of | wrong |
+| --- | ---: | ---: | --- |
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +274,34 @@ def page(verdicts: Sequence[Verdict]) -> str:
     for seed, first in BLIND.items():
         parts += ["", f"## Blind: seed {seed}, as scored first", "", first.read_text().rstrip()]
     for title, part in (
-        ("Blind at first, mended since: seeds 4, 6 and 8 to 11", scored),
+        ("Blind at first, mended since: seeds 4, 6 and 8 to 12", scored),
         ("Tuned on: seeds 1, 2 and 3", tuned),
     ):
         if part:
             parts += ["", f"## {title}", "", *(f"- {line}" for line in sums(part)), "", *table(part)]
     return "\n".join(parts) + "\n"
+
+
+def harm_page(verdicts: dict[str, list[Verdict]]) -> str:
+    """Return the page about harmed captures: a row for each harm."""
+    rows = []
+    for harm, found in verdicts.items():
+        ill, well = ([one for one in found if one.healthy is healthy] for healthy in (False, True))
+        wrong = [
+            f"{one.truth['scenario']}-{one.seed} ({one.lines[0].name if one.lines else 'quiet'})"
+            for one in found
+            if not one.right
+        ]
+        rows.append(
+            f"| {harm} | {sum(one.right for one in ill)} of {len(ill)} "
+            f"| {sum(not one.right for one in well)} of {len(well)} | {', '.join(wrong)} |"
+        )
+    return HARM_INTRODUCTION + "\n".join(rows) + "\n"
+
+
+def without_loss(verdict: Verdict) -> Verdict:
+    """Return a verdict without the line that says that the capture is incomplete."""
+    return Verdict(verdict.truth, tuple(line for line in verdict.lines if line.name != "capture_loss"))
 
 
 def kept(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
@@ -271,6 +320,29 @@ def first_lines(verdict: Verdict) -> Iterator[str]:
         yield f"    {line.name}: {line.text[:200]}"
 
 
+def score(chosen: Sequence[Recording], with_lines: bool) -> list[Verdict]:
+    """Return the verdict on each recording; print its first lines if asked to."""
+    arguments = parse(["analyze", "--quiet", str(chosen[0][0])])
+    verdicts = []
+    with spark_engine(arguments, arguments.paths) as engine:
+        for verdict in judge(engine, chosen):
+            verdicts.append(verdict)
+            if with_lines:
+                print("\n".join(first_lines(verdict)), flush=True)
+    return verdicts
+
+
+def score_harmed(chosen: Sequence[Recording], wanted: str) -> dict[str, list[Verdict]]:
+    """Return the verdicts on the same recordings by harm: one harm, or "all"."""
+    found = {}
+    for harm in HARMS if wanted == "all" else (wanted,):
+        with tempfile.TemporaryDirectory(prefix="kdissect-harm-") as scratch:
+            worse = [(harmed(capture, harm, Path(scratch)), truth) for capture, truth in chosen]
+            verdicts = score(worse, with_lines=False)
+        found[harm] = [without_loss(one) if harm in LOSSY else one for one in verdicts]
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -282,6 +354,7 @@ def main() -> int:
     parser.add_argument(
         "--keep", action="store_true", help=f"write {LIST} into the folder: what is right now"
     )
+    parser.add_argument("--harm", choices=(*HARMS, "all"), help="score harmed copies of the recordings")
     parser.add_argument("--lines", action="store_true", help="print the first three lines of each report")
     wanted = parser.parse_args()
     names = set(filter(None, wanted.only.split(",")))
@@ -292,18 +365,15 @@ def main() -> int:
     ]
     if not chosen:
         parser.error("no recording with its truth beside it")
-    arguments = parse(["analyze", "--quiet", str(chosen[0][0])])
-    verdicts = []
-    with spark_engine(arguments, arguments.paths) as engine:
-        for verdict in judge(engine, chosen):
-            verdicts.append(verdict)
-            if wanted.lines:
-                print("\n".join(first_lines(verdict)), flush=True)
-    text = page(verdicts)
+    if wanted.harm:
+        text, written = harm_page(score_harmed(chosen, wanted.harm)), HARM_PAGE
+    else:
+        verdicts = score(chosen, wanted.lines)
+        text, written = page(verdicts), PAGE
     print(text)
     if wanted.write:
-        PAGE.write_text(text)
-    if wanted.keep:
+        written.write_text(text)
+    if wanted.keep and not wanted.harm:
         folder = wanted.folders[0] if wanted.folders else IN_REPOSITORY
         (folder / LIST).write_text(json.dumps(kept(verdicts), indent=1) + "\n")
     return 0

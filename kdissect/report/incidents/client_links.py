@@ -17,6 +17,7 @@ FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
 OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced")
 OF_LOAD = (
     "metadata_storm_began",
+    "commits_storm",
     "connections_storm",
     "client_restarts",
     "retries_storm",
@@ -41,6 +42,7 @@ LED_BY_CLIENTS = (
     *OF_REFUSALS,
     "producer_fenced_out",
     "transaction_open",
+    "transactions_aborted",
     "batches_tiny",
     "rate_rose",
     "rate_fell",

@@ -73,11 +73,11 @@ def broker_stopped(case: Case) -> Diagnosis | None:
 
 
 def _was_busy(ended: Signal) -> bool:
-    """Return whether requests were under way on most connections when they ended.
+    """Return whether requests were under way on most connections when they ended, if captured in full.
 
     A broker that stops in good order answers what it has begun, and nobody sends more to it by then.
     """
-    return 2 * ended.measures["cut"] >= ended.measures["connections"]
+    return 2 * ended.measures["cut"] >= max(ended.measures["complete"], 1)
 
 
 def _handover(case: Case) -> list[Signal]:
@@ -243,7 +243,8 @@ def broker_slow(case: Case) -> Diagnosis | None:
         return _always_slow(case.anchor)
     if case.anchor.kind == "follower_slowed":
         return _slow_follower(case)
-    return None if _load(case) else _slow(case, "became slow", "")
+    loaded = _load(case) or case.near(("commits_storm",), Relation.SERVER, SAME_MOMENT_NS, SECOND)
+    return None if loaded else _slow(case, "became slow", "")
 
 
 def _slow_follower(case: Case) -> Diagnosis | None:

@@ -1,6 +1,7 @@
 """Signals about what clients do too much of, or unevenly.
 
 metadata_storm_began    a client asks for metadata many times a second
+commits_storm           a consumer commits offsets many times a second
 connections_storm       a client opens connections again and again
 client_restarts         a producer ends soon after each start, and is started again
 retries_storm           a client repeats refused requests many times a second
@@ -18,7 +19,7 @@ import numpy as np
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
-from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -26,7 +27,7 @@ from kdissect.report.signals.client_names import ClientFacts, stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.timeline.signal_tables import LOAD
+from kdissect.report.timeline.signal_tables import LOAD, PACE
 from kdissect.report.wording import client_text, counted
 from kdissect.text import format_clock, format_count, format_duration, format_share, format_size
 
@@ -34,6 +35,7 @@ Row = dict[str, Any]
 SECOND = 10**9
 LOAD_KINDS = (
     SignalKind("metadata_storm_began", "a client asks for metadata all the time", SignalCounts.NOTHING),
+    SignalKind("commits_storm", "a consumer commits offsets all the time", SignalCounts.NOTHING),
     SignalKind("connections_storm", "a client opens connections all the time", SignalCounts.ATTEMPTS),
     SignalKind("client_restarts", "a producer starts again and again", SignalCounts.ATTEMPTS),
     SignalKind("retries_storm", "a client repeats refused requests at once", SignalCounts.ERRORS),
@@ -41,7 +43,7 @@ LOAD_KINDS = (
     SignalKind("partition_hot", "one partition takes nearly all bytes", SignalCounts.NOTHING),
 )
 WINDOW_NS = 5 * SECOND
-METADATA_RATE, CONNECTION_RATE, RETRY_RATE, BATCH_RATE = 8, 4, 15, 150
+METADATA_RATE, CONNECTION_RATE, RETRY_RATE, BATCH_RATE, COMMIT_RATE = 8, 4, 15, 150, 40
 """Times a second over `WINDOW_NS`, from which on it is a signal."""
 
 TINY_RECORDS, TINY_BYTES = 1.6, 512
@@ -62,6 +64,7 @@ RESTARTS, LIFE_NS, AWAY_NS = 5, (SECOND // 3, 30 * SECOND), 15 * SECOND
 def load_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about load."""
     yield from _metadata(context)
+    yield from _commits(context)
     yield from _connections(context)
     yield from _restarts(context)
     yield from _retries(context)
@@ -123,6 +126,43 @@ def _metadata(context: SignalContext) -> Iterator[Signal]:
                 evidence=[observed(client, "Metadata requests", rows)],
                 requests=count,
             )
+
+
+def _commits(context: SignalContext) -> Iterator[Signal]:
+    """Yield consumers that commit many times a second, as after each record."""
+    pace = context.table(PACE)
+    by_client: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
+    clients = [pace.arrow(name).to_pylist() for name in ("client_id", "client_host")]
+    for row in np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT).tolist():
+        by_client[clients[0][row], clients[1][row]].append(row)
+    begins, exchanges = pace.ints("first_ns"), pace.ints("exchanges")
+    for (client_id, host), rows in sorted(by_client.items(), key=repr):
+        times = sorted((int(begins[row]), int(exchanges[row])) for row in rows)
+        span = dense_span(times, COMMIT_RATE)
+        if span is None:
+            continue
+        begin, end, count = span
+        client = client_text(client_id, host)
+        inside = np.array([row for row in rows if begin <= begins[row] <= end])
+        groups = sorted(context.shared(ClientFacts).groups.get(client, ()))
+        of_group = f" of group {', '.join(groups)}" if groups else ""
+        yield make_signal(
+            "commits_storm",
+            (SubjectKind.CLIENT, client),
+            (begin, _until(context, end)),
+            f"{client} committed offsets{of_group} {counted(count, 'time')}, {_a_second(count, begin, end)}, "
+            f"from {format_clock(begin)} for {format_duration(end - begin)}",
+            measures={"count": count, "lasted_ns": end - begin},
+            clients=[client],
+            groups=groups,
+            servers=sorted(_servers(context, pace, inside)),
+            requests=count,
+        )
+
+
+def _servers(context: SignalContext, pace: TableColumns, rows: Ints) -> set[str]:
+    hosts, ports = (pace.arrow(name).take(rows).to_pylist() for name in ("server_host", "server_port"))
+    return {context.servers.name(host, port) for host, port in set(zip(hosts, ports, strict=True))}
 
 
 def _connections(context: SignalContext) -> Iterator[Signal]:

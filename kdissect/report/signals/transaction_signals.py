@@ -1,12 +1,13 @@
-"""Signals about transactions: one that stays open, and two producers with one transactional id.
+"""Signals about transactions: one that stays open, all aborted, two producers with one transactional id.
 
 transaction_open        a transaction was begun and not ended for a long time
+transactions_aborted    a producer aborts each of its transactions
 producer_fenced_out     a producer was fenced after another client took its transactional id
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from kdissect.protocol.error_codes import PRODUCER_FENCED_OUT, ErrorCode
@@ -25,6 +26,7 @@ Row = dict[str, Any]
 SECOND = 10**9
 TRANSACTION_KINDS = (
     SignalKind("transaction_open", "a transaction stays open", SignalCounts.NOTHING),
+    SignalKind("transactions_aborted", "a producer aborts its transactions", SignalCounts.NOTHING),
     SignalKind("producer_fenced_out", "a producer was fenced by another one", SignalCounts.ERRORS),
 )
 OPEN_NS = 8 * SECOND
@@ -32,6 +34,9 @@ OPEN_NS = 8 * SECOND
 
 TIMES_USUAL = 5
 """A transaction that takes fewer times as long as usual for its producer is what the producer does."""
+
+ABORTS = 8
+"""So many transactions in a row that are aborted are no accident."""
 
 WORK = ("add_partitions", "add_offsets", "commit_offsets")
 FENCED_OUT = PRODUCER_FENCED_OUT - {ErrorCode.INVALID_TXN_STATE}
@@ -53,6 +58,7 @@ def transaction_signals(context: SignalContext) -> Iterator[Signal]:
         rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
         _name_clients(rows)
         yield from _open(context, facts, positions, name, rows)
+        yield from _aborted(facts, name, rows)
         yield from _fenced(context, facts, name, rows)
 
 
@@ -167,6 +173,31 @@ def _held_up(
     verb = "get" if len(clients) > 1 else "gets"
     words = f"; {listed(clients, NAMED)}{group} {verb} no record since {format_clock(min(since.values()))}"
     return HeldUp(clients, groups, words)
+
+
+def _aborted(facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:
+    """Yield a signal for each run of transactions of which none is committed."""
+    ends = [row for row in rows if row["event"] in ("commit", "abort") and not row["error_code"]]
+    for is_abort, run in groupby(ends, key=lambda row: row["event"] == "abort"):
+        aborted = list(run)
+        if not is_abort or len(aborted) < ABORTS:
+            continue
+        client = aborted[-1]["client"]
+        begin, end = aborted[0]["asked_ns"] or aborted[0]["time_ns"], aborted[-1]["time_ns"]
+        is_last = aborted[-1] is ends[-1]
+        topics = sorted(facts.written.get(client, ()))
+        about = f", which writes {listed(topics, NAMED)}" if topics else ""
+        yield make_signal(
+            "transactions_aborted",
+            (SubjectKind.PRODUCER, name),
+            (begin, None if is_last else end),
+            f"{client} aborted each of {counted(len(aborted), 'transaction')} of {name}{about} from "
+            f"{format_clock(begin)} for {format_duration(end - begin)}",
+            measures={"count": len(aborted), "lasted_ns": end - begin},
+            clients=[client],
+            topics=topics,
+            requests=len(aborted),
+        )
 
 
 def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:

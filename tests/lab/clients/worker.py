@@ -138,6 +138,8 @@ class Librdkafka:
                 again = self.library.TopicPartition(message.topic(), message.partition(), message.offset())
                 consumer.seek(again)
                 continue
+            if self.work.commit_each and read % self.work.commit_each == 0:
+                consumer.commit(message=message)
             time.sleep(rest(self.work, read))
 
     def transact(self) -> None:

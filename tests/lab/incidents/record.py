@@ -30,6 +30,7 @@ MODULES = (
     "paths",
     "path_variants",
     "operations",
+    "habits",
     "groups",
     "requests",
     "variants",

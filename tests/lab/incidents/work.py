@@ -64,6 +64,7 @@ class Work:
     stall_after: int = 0  # records after which a consumer rests once, for stall_ms
     stall_ms: float = 0.0
     poison_after: int = 0  # records after which a consumer fails at one, and begins again at it for ever
+    commit_each: int = 0  # records after which a consumer commits (librdkafka); 0: the library decides
     session_ms: int = 0
     poll_ms: int = 0  # the longest time between two polls
     strategy: str = ""  # range | roundrobin | sticky | cooperative-sticky

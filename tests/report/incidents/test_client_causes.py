@@ -97,6 +97,40 @@ def retries_with_pauses(story):
         produce(line, 10_000 + 1000 * number, error=ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
+def commits(story, every_ms):
+    line = story.connect("10.1.0.2", client_id="eager", at_ms=9900)
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+    topics = [{"name": "orders", "partitions": [partition]}]
+    request = {"group_id": "readers", "generation_id_or_member_epoch": 1, "member_id": "m", "topics": topics}
+    found = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    for number in range(10_000 // every_ms):
+        line.call(10_000 + every_ms * number, 2, ApiKey.OFFSET_COMMIT, 3, request, found)
+
+
+def commit_storm(story):
+    commits(story, 10)
+
+
+def commits_a_few_times_a_second(story):
+    commits(story, 100)
+
+
+def transactions(story, ends):
+    line = story.connect("10.1.0.2", client_id="bank", at_ms=9900)
+    producer = {"transactional_id": "tx", "producer_id": 9, "producer_epoch": 0}
+    for number, is_committed in enumerate(ends):
+        produce(line, 10_000 + 500 * number)
+        line.call(10_100 + 500 * number, 1, ApiKey.END_TXN, 1, producer | {"committed": is_committed}, {})
+
+
+def transactions_aborted(story):
+    transactions(story, [True, True, *[False] * 20])
+
+
+def aborts_now_and_then(story):
+    transactions(story, [True, False, False] * 10)
+
+
 def tiny_batches(story):
     line = story.connect("10.1.0.2", client_id="tiny", at_ms=9900)
     for number in range(1500):
@@ -193,6 +227,8 @@ CASES = {
     "topic_recreated": (created_again, topics_of_one_name),
     "missing_topic": (missing_topic, new_topic),
     "metadata_storm": (metadata_storm, lists_topics),
+    "commit_storm": (commit_storm, commits_a_few_times_a_second),
+    "transactions_aborted": (transactions_aborted, aborts_now_and_then),
     "connection_storm": (connection_storm, starts_at_once),
     "retry_storm": (retry_storm, retries_with_pauses),
     "tiny_batches": (tiny_batches, many_full_batches),

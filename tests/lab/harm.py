@@ -1,0 +1,79 @@
+"""Captures as they come from busy machines: the packets of a good one, with some of them cut or missing.
+
+    short     each packet is cut after 128 bytes (tcpdump -s 128)
+    loss      one packet of fifty is missing, by chance
+    gaps      the packets of a tenth of a second are missing, every few seconds
+    twice     each packet is there twice, a few microseconds apart (two interfaces)
+
+What happened to the cluster is the same, so a report has to say the same: only that the capture is incomplete
+comes on top of it.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dpkt
+import zstandard
+
+SHORT, LOST, AGAIN_NS = 128, 0.02, 7_000
+GAP_NS, GAP_EVERY = 100_000_000, 37
+NS = 10**9
+MAGIC_NS, LONGEST = 0xA1B23C4D, 262_144
+
+Packet = tuple[int, bytes]
+"""A time in ns since the epoch, and the bytes."""
+
+Harm = Callable[[Packet, random.Random], Iterator[tuple[Packet, int]]]
+"""Return the packets in place of one, with the length that each had on the wire."""
+
+
+def _short(packet: Packet, _chance: random.Random) -> Iterator[tuple[Packet, int]]:
+    time_ns, data = packet
+    yield (time_ns, data[:SHORT]), len(data)
+
+
+def _loss(packet: Packet, chance: random.Random) -> Iterator[tuple[Packet, int]]:
+    if chance.random() >= LOST:
+        yield packet, len(packet[1])
+
+
+def _gaps(packet: Packet, _chance: random.Random) -> Iterator[tuple[Packet, int]]:
+    if packet[0] // GAP_NS % GAP_EVERY:
+        yield packet, len(packet[1])
+
+
+def _twice(packet: Packet, _chance: random.Random) -> Iterator[tuple[Packet, int]]:
+    time_ns, data = packet
+    yield packet, len(data)
+    yield (time_ns + AGAIN_NS, data), len(data)
+
+
+HARMS: dict[str, Harm] = {"short": _short, "loss": _loss, "gaps": _gaps, "twice": _twice}
+LOSSY = ("short", "loss", "gaps")
+
+
+def harmed(capture: Path, harm: str, folder: Path) -> Path:
+    """Write a capture (pcapng, with one link type, perhaps compressed) with that harm as pcap; return it."""
+    name = capture.name.partition(".")[0]
+    chance = random.Random(f"{name} {harm}")
+    packets = dpkt.pcapng.Reader(io.BytesIO(_content(capture)))
+    path = folder / f"{name}.{harm}.pcap"
+    with path.open("wb") as file:
+        file.write(struct.pack("=IHHiIII", MAGIC_NS, 2, 4, 0, 0, LONGEST, packets.datalink()))
+        for time, data in packets:
+            time_ns = round(time * NS)
+            for (moment, kept), length in HARMS[harm]((time_ns, bytes(data)), chance):
+                file.write(struct.pack("=IIII", moment // NS, moment % NS, len(kept), length) + kept)
+    return path
+
+
+def _content(capture: Path) -> bytes:
+    data = capture.read_bytes()
+    if capture.suffix != ".zst":
+        return data
+    return bytes(zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read())
