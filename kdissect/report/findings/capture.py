@@ -108,7 +108,8 @@ def capture_loss(context: FindingContext) -> Judgement | None:
     on_the_way = context.facts.holes
     lost = totals.lost_bytes - int(context.facts.columns.ints("lost_bytes")[on_the_way].sum())
     if lost > 0 and lost >= SERIOUS_LOSS * whole:
-        missing = f", {format_size(lost)} ({format_share(lost / whole)}) missing"
+        how = " since packets are cut" if 2 * totals.cut_bytes >= lost else ""
+        missing = f", {format_size(lost)} ({format_share(lost / whole)}) missing{how}"
         captured = (context.facts.columns.ints("lost_bytes") > 0) & ~on_the_way
         lossy = select_connections(context, captured, "lost_bytes")
         lossy.sort(key=lambda row: -row["lost_bytes"])

@@ -14,6 +14,9 @@ from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.steady_pace import SteadyPace
 from kdissect.report.wording import client_text
 
+UNSEEN_LOSSES = 10
+"""One of so many responses that the capture lost may seem never to have come."""
+
 
 class Observation(NamedTuple):
     """Exchanges of one kind, client, API, error, group and partition.
@@ -102,6 +105,13 @@ class FindingContext:
         for observation in self.observations:
             by_kind.setdefault(observation.kind, []).append(observation)
         return by_kind
+
+    def believes_unanswered(self, requests: int) -> bool:
+        """Return whether more requests have no response than a capture with losses makes it seem.
+
+        Some responses that the capture lost leave no trace: nothing follows them on their connection.
+        """
+        return requests * UNSEEN_LOSSES > self.totals.unanswered_lossy
 
     def errors(self, codes: Iterable[int]) -> list[Observation]:
         """Return the observations of these error codes."""

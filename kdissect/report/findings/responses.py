@@ -72,7 +72,7 @@ def unanswered_timeout(context: FindingContext) -> Judgement | None:
         for request in context.of_kind("unanswered")
         if _waited_ns(request) >= TIMEOUT_NS and request.api_key not in GROUP_BARRIERS
     ]
-    if not silent:
+    if not silent or not context.believes_unanswered(count_exchanges(silent)):
         return None
     silent.sort(key=lambda request: -_waited_ns(request))
     rows = [
@@ -97,7 +97,7 @@ def unanswered_cut(context: FindingContext) -> Judgement | None:
         for request in ended
         if _waited_ns(request) >= CROSSED_NS and request.api_key not in LEFT_BEHIND
     ]
-    if not cut:
+    if not cut or not context.believes_unanswered(count_exchanges(cut)):
         return None
     rows = []
     for (client, api, server), group in group_by(

@@ -277,8 +277,8 @@ RULES = (
         WARNING,
         capture.capture_loss,
         "Findings about missing responses and errors are uncertain where bytes are missing.",
-        "what tcpdump reported when it ended; capture again with a larger buffer (-B), a filter on the "
-        "ports, both directions",
+        "what tcpdump reported when it ended; capture again with whole packets (-s 0), a larger buffer (-B), "
+        "a filter on the ports, both directions",
     ),
     FindingRule(
         "transactions_concurrent",

@@ -60,6 +60,12 @@ class ConnectionFacts:
         holes: Mask = (lost > 0) & (waiting >= lost)
         return holes
 
+    @property
+    def doubtful(self) -> Mask:
+        """Return which connections miss bytes that only the capture lost: a response may be among them."""
+        doubtful: Mask = self.lossy & ~self.holes
+        return doubtful
+
     def _is_silent(self, sender: str, receiver: str) -> Mask:
         """Return which connections have no packet that shows that the sender's direction was captured.
 

@@ -53,6 +53,8 @@ class MemberLine(NamedTuple):
     row: int
     first_ns: int
     last_ns: int
+    leaves_by_heartbeat: bool
+    """True: the member leaves by a heartbeat with an epoch below zero (KIP-848). False: by LeaveGroup."""
 
 
 class ClientFacts:
@@ -83,9 +85,8 @@ class ClientFacts:
         spans: dict[tuple[str, int], MemberLine] = {}
         for call, row, host in zip(beats.table.to_pylist(), rows.tolist(), hosts, strict=True):
             key = call["group_id"], call["connection"]
-            line = MemberLine(
-                client_text(call["client_id"], host), *key, row, call["first_ns"], call["last_ns"]
-            )
+            client, by_heartbeat = client_text(call["client_id"], host), call["api_key"] in EPOCH_HEARTBEATS
+            line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat)
             known = spans.get(key, line)
             spans[key] = line._replace(
                 first_ns=min(line.first_ns, known.first_ns), last_ns=max(line.last_ns, known.last_ns)

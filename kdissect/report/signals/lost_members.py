@@ -157,10 +157,14 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
     soonest_ns = EXPIRES_SOONEST * session_ns if known_ms else UNKNOWN_SESSION_NS
     lines = facts.member_lines.get(group.name, [])
     begun: dict[str, int] = {}
+    # Nobody can tell whether a heartbeat that the snap length has cut was a leave.
+    is_cut = context.facts.columns.ints("cut_bytes") > 0
     for line in lines:
         begun[line.client] = max(line.first_ns, begun.get(line.client, line.first_ns))
     for line in lines:
         ended = context.last_seen(line.connection)
+        if line.leaves_by_heartbeat and is_cut[line.row]:
+            continue
         if ended - line.last_ns > HEARTBEAT_NS or context.closed_by_server(line.row):
             continue
         if begun[line.client] >= ended - SECOND or _left(group, line, ended):

@@ -204,7 +204,8 @@ def _end(context: SignalContext, name: str, connections: _OpenConnections, rows:
     stayed = np.count_nonzero(facts.closed_ns[alive] > end + SECOND)
     if clients[0] < ENDED_SHARE * clients[1] or stayed > len(rows) / 2:
         return
-    cut = int(context.facts.columns.ints("unanswered")[rows].sum())
+    complete = rows[~context.facts.doubtful[rows]]
+    cut = int(context.facts.columns.ints("unanswered")[complete].sum())
     cut_text = f"; {counted(cut, 'request')} got no response" if cut else ""
     yield make_signal(
         "connections_ended",
@@ -215,6 +216,7 @@ def _end(context: SignalContext, name: str, connections: _OpenConnections, rows:
         measures={
             "connections": len(rows),
             "cut": cut,
+            "complete": len(complete),
             "open": len(alive),
             "again_ns": connections.begun_after(end),
             "by_server": int(facts.by_server[rows].sum()),

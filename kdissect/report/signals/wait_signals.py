@@ -91,12 +91,16 @@ def _open(context: SignalContext) -> Iterator[Signal]:
     waited = context.end_ns - waits.ints("first_begin_ns")
     usual = _usual_ns(context)
     limit = OPEN_RATIO * np.array([usual.get(api, 0) for api in waits.ints("api_key").tolist()], np.int64)
-    hanging = (rows >= 0) & ~context.facts.closed[rows] & ~waits.present("last_end_ns")
+    hanging = (
+        (rows >= 0) & ~(context.facts.closed | context.facts.doubtful)[rows] & ~waits.present("last_end_ns")
+    )
     hanging &= ~np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
     hanging &= (waited >= OPEN_NS) & (waited >= limit)
     servers = context.connections.server[rows]
     for number in np.unique(servers[hanging]).tolist():
-        yield _hanging(context, waits, hanging & (servers == number), context.server_names[number])
+        own = hanging & (servers == number)
+        if context.rules.believes_unanswered(int(waits.ints("exchanges")[own].sum())):
+            yield _hanging(context, waits, own, context.server_names[number])
 
 
 def _hanging(context: SignalContext, waits: TableColumns, own: Mask, name: str) -> Signal:

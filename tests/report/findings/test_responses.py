@@ -112,6 +112,17 @@ def test_an_answer_that_the_capture_may_have_lost_is_no_time_out():
     assert [finding.name for finding in lossy.findings] == ["capture_loss"]
 
 
+@pytest.mark.parametrize(("lost", "is_told"), [(9, True), (10, False)])
+def test_few_requests_without_a_response_say_nothing_where_the_capture_lost_many(
+    lost: int, is_told: bool
+) -> None:
+    doubtful = [
+        row for row in many(lost, PRODUCE, 1, status="unanswered") for row in (row | {"connection": 2},)
+    ]
+    found = report([*unanswered(PRODUCE, 0), *doubtful], [], [connection(1), connection(2, lost_bytes=100)])
+    assert ("unanswered_timeout" in {finding.name for finding in found.findings}) is is_told
+
+
 def test_a_broker_that_shook_hands_and_said_nothing_is_a_time_out():
     silent = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0)])
     unseen = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0, server_rtt_ns=None)])

@@ -57,6 +57,17 @@ def test_a_direction_is_captured_if_any_packet_of_it_is(shown, is_one_way):
     assert facts.one_way.tolist() == [is_one_way]
 
 
+def test_bytes_that_the_receiver_misses_too_leave_no_doubt():
+    lost = {"lost_bytes": 100}
+    rows = [
+        connection(1),
+        connection(2, **lost),
+        connection(3, unacknowledged_bytes_to_client=100, **lost),
+    ]
+    known = read_connection_facts(summarise(tables([], [], rows)))
+    assert known.doubtful.tolist() == [False, True, False]
+
+
 def test_without_connections_nothing_is_known():
     facts = read_connection_facts(EMPTY)
     rows = facts.rows(numbers(1))
