@@ -9,7 +9,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -72,26 +72,33 @@ def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path, 
     assert not any(report.notices for report in reports)
 
 
+def growing_ring(ring: Path, cuts: int, chance: random.Random) -> list[tuple[Path, bytes]]:
+    """Return what is appended to which file of a ring: two files that follow each other, cut anywhere."""
+    ring.mkdir()
+    return [
+        (ring / f"ring-{number}.pcap", data[start:stop])
+        for number, data in enumerate(ring_files(CAPTURES / "old-broker.pcap", 2))
+        for start, stop in pairwise([0, *sorted(chance.sample(range(64, len(data)), cuts)), len(data)])
+    ]
+
+
+def append_next(waiting: Iterator[tuple[Path, bytes]]) -> bool:
+    """Append the next part; return whether there was one."""
+    for path, data in islice(waiting, 1):
+        with path.open("ab") as file:
+            file.write(data)
+        return True
+    return False
+
+
 def test_files_that_grow_give_the_same_rows(engine: Engine, tmp_path: Path) -> None:
     """After each batch a writer adds bytes, which end anywhere; two files follow each other."""
     chance = random.Random(SEED)
-    ring = tmp_path / "ring"
-    ring.mkdir()
-    parts = [
-        (ring / f"ring-{number}.pcap", data[start:stop])
-        for number, data in enumerate(ring_files(CAPTURES / "old-broker.pcap", 2))
-        for start, stop in pairwise([0, *sorted(chance.sample(range(64, len(data)), 3)), len(data)])
-    ]
+    parts = growing_ring(tmp_path / "ring", 3, chance)
     waiting = iter(parts)
-
-    def write() -> None:
-        for path, data in islice(waiting, 1):
-            with path.open("ab") as file:
-                file.write(data)
-
-    write()
-    reports = watched(engine, tmp_path, after=write)
-    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(ring))
+    append_next(waiting)
+    reports = watched(engine, tmp_path, after=lambda: append_next(waiting))
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
     assert reports[-1].commit.files == 2
     assert len(reports) >= len(parts)
     # With a settle time of 0 half a packet is reported, and read when the rest has come.
@@ -178,16 +185,46 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
         _, errors = run.communicate()
         assert json.loads(first)["event"] == "interval", errors
     write_ring(tmp_path / "ring", files[seen:], seen)
+    finish(tmp_path)
+    again = start(tmp_path)
+    _, errors = again.communicate()
+    assert again.returncode == 2
+    assert b"is finished" in errors
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_run_that_is_killed_while_files_grow_goes_on(tmp_path: Path) -> None:
+    """Bytes come while it is at work, and between runs; most parts end within a packet."""
+    chance = random.Random(SEED)
+    kills = max(KILLS // 2, 1)
+    waiting = iter(growing_ring(tmp_path / "ring", 40 * (kills + 1), chance))
+    for _ in range(kills):
+        append_next(waiting)
+        run = start(tmp_path, "--settle", "30s")
+        assert run.stdout is not None
+        first = run.stdout.readline()  # it is at work
+        until = time.monotonic() + chance.random() * 1.5
+        for _ in range(70):
+            if time.monotonic() > until or not append_next(waiting):
+                break
+            time.sleep(0.02)
+        run.send_signal(signal.SIGKILL)
+        _, errors = run.communicate()
+        assert json.loads(first)["event"] == "interval", errors
+    while append_next(waiting):
+        pass
+    finish(tmp_path)
+
+
+def finish(tmp_path: Path) -> None:
+    """Watch until all is read; all rows are those of one dissection."""
     run = start(tmp_path, "--until-idle", "2s")
     lines, errors = run.communicate()
     assert run.returncode == 0, errors
     assert json.loads(lines.splitlines()[-1])["open_connections"] == 0
     assert_same(tables_of_watch(tmp_path / "out"), expected := tables_at_once(tmp_path / "ring"))
     assert_same(tables_of_delta(tmp_path / "out"), expected)
-    again = start(tmp_path)
-    _, errors = again.communicate()
-    assert again.returncode == 2
-    assert b"is finished" in errors
 
 
 def known(reports: list[BatchReport]) -> list[dict[str, Any]]:
