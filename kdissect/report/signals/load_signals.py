@@ -132,9 +132,10 @@ def _commits(context: SignalContext) -> Iterator[Signal]:
     """Yield consumers that commit many times a second, as after each record."""
     pace = context.table(PACE)
     by_client: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
-    clients = [pace.arrow(name).to_pylist() for name in ("client_id", "client_host")]
-    for row in np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT).tolist():
-        by_client[clients[0][row], clients[1][row]].append(row)
+    commits = np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT)
+    clients = (pace.arrow(name).take(commits).to_pylist() for name in ("client_id", "client_host"))
+    for row, client_id, host in zip(commits.tolist(), *clients, strict=True):
+        by_client[client_id, host].append(row)
     begins, exchanges = pace.ints("first_ns"), pace.ints("exchanges")
     for (client_id, host), rows in sorted(by_client.items(), key=repr):
         times = sorted((int(begins[row]), int(exchanges[row])) for row in rows)

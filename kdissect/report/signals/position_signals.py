@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -43,14 +45,20 @@ def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
     return found
 
 
-def _gets_past(rows: Sequence[Row], repeated: Row) -> bool:
-    """Return whether fetches of later offsets show that the readers go on: several may have one name."""
-    beyond = sum(
-        row["exchanges"]
-        for row in rows
-        if row["offset"] > repeated["offset"] and repeated["first_ns"] < row["first_ns"] < repeated["last_ns"]
-    )
-    return bool(beyond > AHEAD * repeated["exchanges"])
+class Fetches:
+    """Fetches of one partition by one client as arrays: a watch asks of each offset whether reading went on."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        names = ("offset", "first_ns", "exchanges")
+        self.offset, self.first_ns, self.exchanges = (
+            np.array([row[name] for row in rows], np.int64) for name in names
+        )
+
+    def get_past(self, repeated: Row) -> bool:
+        """Return whether fetches of later offsets show that the readers go on: several may have one name."""
+        beyond = self.offset > repeated["offset"]
+        beyond &= (repeated["first_ns"] < self.first_ns) & (self.first_ns < repeated["last_ns"])
+        return bool(self.exchanges[beyond].sum() > AHEAD * repeated["exchanges"])
 
 
 def _until(context: SignalContext, last_ns: int) -> int | None:
@@ -60,11 +68,12 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
 def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
     best: dict[tuple[str, str], Row] = {}
     for (client, topic, _), rows in _reads(context).items():
+        fetches = Fetches(rows)
         for row in rows:
             enough = row["exchanges"] >= REPEATED and row["last_ns"] - row["first_ns"] >= REPEATED_NS
             known = best.get((client, topic))
             is_most = known is None or row["exchanges"] > known["exchanges"]
-            if enough and is_most and not _gets_past(rows, row):
+            if enough and is_most and not fetches.get_past(row):
                 best[client, topic] = row
     for (client, topic), row in sorted(best.items()):
         count, end = row["exchanges"], row["last_ns"]

@@ -63,7 +63,9 @@ class ServerNames:
 
     def names(self, hosts: Sequence[str | None], ports: Sequence[int | None]) -> list[str]:
         """Return the names of many addresses."""
-        return [self.name(*address) for address in zip(hosts, ports, strict=True)]
+        addresses = list(zip(hosts, ports, strict=True))
+        texts = {address: self.name(*address) for address in set(addresses)}
+        return [texts[address] for address in addresses]
 
 
 def _other_listeners(
