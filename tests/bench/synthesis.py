@@ -15,6 +15,7 @@ import argparse
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,37 @@ def single(packets: Packets, nano: bool) -> Iterator[Bytes]:
         put32(data, one.tcp + 8, ack + copy * heard)
         yield data
         copy += 1
+
+
+def endless(packets: Packets, nano: bool, copy_ns: int) -> Iterator[Bytes]:
+    """Yield copy after copy in which all connections go on: each copy lasts `copy_ns`.
+
+    Nobody opens or closes a connection after the first copy. The source must end with all requests answered.
+    """
+    key = packets.server_port << 16 | packets.client_port
+    number = np.unique(key, return_inverse=True)[1]
+    opening = (packets.flags & SYN) != 0
+    kept = (packets.flags & (FIN | RST)) == 0
+    seq, ack = big32(packets.data, packets.tcp + 4), big32(packets.data, packets.tcp + 8)
+    lengths = np.zeros((int(number.max()) + 1, 2), np.int64)
+    for way in (False, True):
+        carried = (packets.to_server == way) & kept & ~opening
+        first = np.zeros(len(lengths), np.int64)
+        rows = np.flatnonzero(carried)[::-1]
+        first[number[rows]] = seq[rows]
+        ends = (seq[carried] - first[number[carried]] + packets.payload[carried]) & 0xFFFFFFFF
+        np.maximum.at(lengths[:, int(way)], number[carried], ends)
+    first_ns = int(packets.time_ns.min())
+    scale = copy_ns / (int(packets.time_ns.max()) - first_ns + 1)
+    time_ns = first_ns + ((packets.time_ns - first_ns) * scale).astype(np.int64)
+    for copy in count():
+        chosen = kept if copy == 0 else kept & ~opening
+        now = packets.only(chosen)
+        put_times(now.data, now.record, time_ns[chosen] + copy * copy_ns, nano)
+        ways = now.to_server.astype(np.int64)
+        put32(now.data, now.tcp + 4, seq[chosen] + copy * lengths[number[chosen], ways])
+        put32(now.data, now.tcp + 8, ack[chosen] + copy * lengths[number[chosen], 1 - ways])
+        yield now.data
 
 
 def many(packets: Packets, nano: bool, connections: int, exchanges: int) -> Iterator[Bytes]:

@@ -46,7 +46,7 @@ def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
 
 
 class Fetches:
-    """Fetches of one partition by one client as arrays: a watch asks of each offset whether reading went on."""
+    """Fetches of one partition by one client, as arrays: there may be one for each of many offsets."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         names = ("offset", "first_ns", "exchanges")
