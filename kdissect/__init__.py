@@ -96,6 +96,8 @@ def __getattr__(name: str) -> Any:
     """
     if name in _HOME_OF:
         return getattr(import_module(_HOME_OF[name]), name)
+    if name == "tables":  # the package, which is also the deprecated alias of `load_tables`
+        return import_module("kdissect.tables")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
