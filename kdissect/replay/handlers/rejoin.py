@@ -6,7 +6,8 @@ coordinators, captured assignments, names.
 
 A leader assigns the captured partitions. If the target's members are not those of the captured generation,
 these partitions are dealt out among the members that are there. If the capture has no assignment, all
-partitions of the topics that the leader subscribes to are.
+partitions of the topics that the leader subscribes to are. A target in memory lets each member lead a group
+of its own: there each gets what it had.
 """
 
 from kdissect.protocol.api_keys import ApiKey
@@ -32,13 +33,14 @@ def assignments(context: ReplayContext, leader: LiveMember, captured_generation:
     by_live = {
         known[name].member_id: assigned for name, assigned in captured.items() if name in known and assigned
     }
-    if captured and set(by_live) == set(leader.others):
-        return [
-            {"member_id": member, "assignment": rewritten_embedded(ASSIGNMENT, assigned, context.names)}
-            for member, assigned in by_live.items()
-        ]
     if not leader.others:  # the target named a leader of no members
         return []
+    here = {member: assigned for member, assigned in by_live.items() if member in leader.others}
+    if here.keys() == set(leader.others) and (here == by_live or context.settings.dry_partitions):
+        return [
+            {"member_id": member, "assignment": rewritten_embedded(ASSIGNMENT, assigned, context.names)}
+            for member, assigned in here.items()
+        ]
     partitions = _captured_partitions(captured, context) or _subscribed_partitions(leader, context)
     dealt: dict[str, dict[str, list[int]]] = {member: {} for member in leader.others}
     for number, (topic, partition) in enumerate(partitions):

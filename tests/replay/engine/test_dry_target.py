@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 
 import pytest
@@ -11,6 +12,7 @@ from kdissect.protocol.codec.messages import decode_response, encode_request
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine.dry_target import DryBroker, default_fields
 from kdissect.replay.engine.run import Replay
+from kdissect.replay.results.run_files import pair_lines
 from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, Pace, ReplaySettings
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.paper_cluster import batch
@@ -51,18 +53,37 @@ def test_offsets_follow_each_other_and_sessions_last() -> None:
     assert answered(broker, ApiKey.FETCH, 12, fetch | {"session_epoch": -1})["session_id"] == 0
 
 
-def test_a_capture_is_sent_whole() -> None:
-    asked = ReplaySettings(
+def dry(groups: Groups) -> ReplaySettings:
+    return ReplaySettings(
         target=(DRY_TARGET,),
         known_target=DRY_CLUSTER,
         dry_partitions=1,
         pace=Pace.ASAP,
-        groups=Groups.SIMPLE,
+        groups=groups,
         processes=1,
     )
-    with closing(Replay(asked, [str(CAPTURES / "rebalances.pcapng")])) as replay:
+
+
+def test_a_capture_is_sent_whole() -> None:
+    with closing(Replay(dry(Groups.SIMPLE), [str(CAPTURES / "rebalances.pcapng")])) as replay:
         replay.learn()
         replay.play()
         buckets = {str(result.bucket) for result in replay.passes[0].outcome.results}
         assert buckets == {"answered", "policy"}
         assert replay.cluster.topics
+
+
+def test_members_are_assigned_what_the_capture_had() -> None:
+    with closing(Replay(dry(Groups.FULL), [str(CAPTURES / "rebalances.pcapng")])) as replay:
+        replay.learn()
+        replay.play()
+        pairs = [json.loads(line) for line in pair_lines(replay, replay.passes[0])]
+    syncs = [pair for pair in pairs if pair["api"] == "SyncGroup" and pair["answers"]]
+    assigned = [
+        (captured["assigned"], pair["answers"][0]["digest"][0]["assigned"])
+        for pair in syncs
+        for captured in pair["captured"]["digest"]
+        if not captured["error"]
+    ]
+    assert len(assigned) > 20
+    assert all(replayed == captured for captured, replayed in assigned), assigned

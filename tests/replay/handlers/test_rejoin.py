@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -60,6 +61,15 @@ def test_the_same_members_get_what_they_had(context: ReplayContext) -> None:
     found = partitions(assignments(context, leader_of(context, "a", "b"), 4))
     assert found == {"live-a": {"t-orders": [0, 1]}, "live-b": {"t-orders": [2]}}
     assert context.notes.counts["assignments dealt out anew"] == 0
+
+
+def test_a_member_alone_in_a_group_in_memory_gets_what_it_had(context: ReplayContext) -> None:
+    leader_of(context, "a", "b")
+    alone = LiveMember("g", "live-b", leader="live-b", others=["live-b"])
+    assert partitions(assignments(context, alone, 4)) == {"live-b": {"t-orders": [0, 1, 2]}}
+    dry = dataclasses.replace(context, settings=dataclasses.replace(context.settings, dry_partitions=3))
+    assert partitions(assignments(dry, alone, 4)) == {"live-b": {"t-orders": [2]}}
+    assert context.notes.counts["assignments dealt out anew"] == 1
 
 
 def test_other_members_share_the_captured_partitions(context: ReplayContext) -> None:
