@@ -1,7 +1,11 @@
 """The figures of the hand-made capture, worked out on paper."""
 
+import gc
+from contextlib import suppress
+
 import pytest
 
+from kdissect.report.build.build_report import collector_paused
 from tests.helpers.paper_capture import MS, US, T
 
 
@@ -42,3 +46,15 @@ def test_doubts(summary):
         ("untimed", 1, 6),
         ("encrypted_bytes", 500, 10_000),
     ]
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_collector_is_as_it_was_when_a_report_is_made_or_fails(was_on):
+    (gc.enable if was_on else gc.disable)()
+    try:
+        with suppress(KeyError), collector_paused():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() is was_on
+    finally:
+        gc.enable()
