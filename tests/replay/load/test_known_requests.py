@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.decoded_cache import CapturedMessages
 from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool, SpoolSlot
-from kdissect.replay.settings import Groups, ReplaySettings
+from kdissect.replay.plan import make_plan
+from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, ReplaySettings
+from tests.bench.synthesis import synthesise
 from tests.helpers.recorded import CAPTURES
 from tests.helpers.replay_logs import make_log
+from tests.helpers.tiers import slow_after
 
-RECORDED = ("broker-restart.pcapng", "cluster-life.pcapng", "pause.pcapng", "transactions.pcapng")
+RECORDED = (
+    "broker-restart.pcapng",
+    "cluster-life.pcapng",
+    "pause.pcapng",
+    "transactions.pcapng",
+    "habits.pcapng",
+    "rebalances.pcapng",
+)
 COMPARED = (
     "source",
     "starts",
@@ -63,14 +77,40 @@ def learnt(loaded: ReplayInput, spool: Spool) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_shapes_tell_what_a_look_finds_out(name: str, tmp_path: Path) -> None:
-    direct, logged, path = Spool(), Spool(), str(CAPTURES / name)
-    make_log([path], tmp_path / "log", partitions=2)
+def check_alike(path: str, folder: Path) -> None:
+    """Fail unless a log of a capture tells what the capture tells."""
+    direct, logged = Spool(), Spool()
+    make_log([path], folder / "log", partitions=2)
     for groups in (Groups.FULL, Groups.SIMPLE):
         settings = ReplaySettings(target=(), groups=groups)
-        expected = load(read([path], (), str(tmp_path), direct), direct, settings)
-        found = load(read_log(tmp_path / "log", logged), logged, settings)
+        expected = load(read([path], (), str(folder), direct), direct, settings)
+        found = load(read_log(folder / "log", logged), logged, settings)
         one, other = learnt(expected, direct), learnt(found, logged)
         for key, value in one.items():
             assert other[key] == value, key
+
+
+def planned(path: str, groups: Groups) -> dict[str, Any]:
+    """Return the plan for a target in memory."""
+    asked = ReplaySettings(target=(DRY_TARGET,), known_target=DRY_CLUSTER, dry_partitions=1, groups=groups)
+    with closing(Replay(asked, [path])) as replay:
+        replay.learn()
+        return make_plan(replay)
+
+
+@pytest.mark.parametrize("name", slow_after(4, RECORDED))
+def test_shapes_tell_what_a_look_finds_out(name: str, tmp_path: Path) -> None:
+    check_alike(str(CAPTURES / name), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("editcap"), reason="editcap (Wireshark) is not installed")
+@pytest.mark.parametrize("name", ["rebalances", "transactions"])
+def test_shapes_tell_as_much_of_repeated_traffic(name: str, tmp_path: Path) -> None:
+    source, repeated = tmp_path / "source.pcap", tmp_path / "repeated.pcap"
+    convert = ["editcap", "--discard-all-secrets", "-F", "pcap", str(CAPTURES / f"{name}.pcapng")]
+    subprocess.run([*convert, str(source)], check=True)
+    synthesise("again", source, repeated, source.stat().st_size * 3 // 2, 0, 0)  # two copies
+    check_alike(str(repeated), tmp_path)
+    for groups in (Groups.FULL, Groups.SIMPLE):
+        assert planned(str(tmp_path / "log"), groups) == planned(str(repeated), groups)
