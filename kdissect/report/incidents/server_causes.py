@@ -370,9 +370,8 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     rose = case.anchor
     if case.near(("follower_silent", "path_silent"), Relation.SERVER, SAME_MOMENT_NS, SECOND):
         return None  # it waits for what does not arrive
-    if not is_marked(rose, case.end_ns) or 2 * rose.measures["rose"] < rose.measures["present"]:
-        return None
-    if rivals_rose(rose):
+    of_few = 2 * rose.measures["rose"] < rose.measures["present"]
+    if not is_marked(rose, case.end_ns) or of_few or rivals_rose(rose):
         return None
     others = [
         signal
