@@ -25,13 +25,7 @@ from typing import Any
 
 from kdissect.capture.formats import pcap
 from tests.bench.commands import REPOSITORY
-from tests.bench.measure import (
-    adopt_descendants,
-    family,
-    processor_seconds_of_children,
-    pss_kib,
-    wait_for_adopted,
-)
+from tests.bench.measure import family, pss_kib
 from tests.bench.plot import chart
 from tests.bench.synthesis import endless, read_packets
 from tests.helpers.command import COMMAND, environment
@@ -119,16 +113,14 @@ class Watched:
         )
 
 
-def watch(source: Path, scratch: Path, seconds: int, file_s: float, tables: bool) -> tuple[Watched, float]:
-    """Watch what is written; return the figures, and the processor seconds of the watch."""
+def watch(source: Path, scratch: Path, seconds: int, file_s: float, tables: bool) -> Watched:
+    """Watch what is written; return the figures."""
     ring = scratch / "ring"
     ring.mkdir()
     found = Watched(file_s)
     options = ["--keep", "0s", "--settle", "0s", "--until-idle", "20s", "--every", "1s"]
     options += ["--max-files", str(FILES_AT_A_TIME), "--format", "jsonl", "--quiet"]
     options += ["--out", str(scratch / "out")] if tables else ["--checkpoint", str(scratch / "checkpoint")]
-    adopt_descendants()
-    before, own = processor_seconds_of_children(), set(family(os.getpid(), deep=False))
     process = subprocess.Popen(
         [*COMMAND, "watch", str(ring), *options], stdout=subprocess.PIPE, text=True, env=environment()
     )
@@ -147,13 +139,12 @@ def watch(source: Path, scratch: Path, seconds: int, file_s: float, tables: bool
     found.done.set()
     for helper in helpers:
         helper.join()
-    wait_for_adopted(own)
     if process.returncode:
         raise SystemExit(f"the watch ended with {process.returncode}")
-    return found, processor_seconds_of_children() - before
+    return found
 
 
-def page(found: Watched, processor_s: float, rate: int, command: str) -> str:
+def page(found: Watched, rate: int, command: str) -> str:
     """Return the report as Markdown."""
     busy = [one for one in found.moments if one.exchanges]
     first, last = busy[0], busy[-1]
@@ -166,7 +157,6 @@ def page(found: Watched, processor_s: float, rate: int, command: str) -> str:
             f"{sum(one.exchanges for one in busy[1:]) / took:,.0f}"
         ),
         "seconds of traffic read a second of the clock": f"{traffic / took:.2f}",
-        "processor seconds a second of traffic": f"{processor_s / last.traffic_s:.2f}",
         "memory of all processes, highest": f"{max(one.peak_mib for one in found.moments):,.0f} MiB",
         "state on disk, first and highest": (
             f"{first.state_mib:.2f} and {max(one.state_mib for one in found.moments):.2f} MiB"
@@ -228,11 +218,11 @@ def main() -> int:
     recorded = sum(json.loads(asked.source.with_suffix(".json").read_text())["requests"].values())
     file_s = recorded / asked.per_second
     with tempfile.TemporaryDirectory(prefix="kdissect-bench-watch-", dir=asked.folder) as scratch:
-        found, processor_s = watch(asked.source, Path(scratch), asked.seconds, file_s, asked.out)
+        found = watch(asked.source, Path(scratch), asked.seconds, file_s, asked.out)
     command = (
         f"python -m tests.bench.watch {asked.source.name} --seconds {asked.seconds}{' --out' * asked.out}"
     )
-    text = page(found, processor_s, asked.per_second, command)
+    text = page(found, asked.per_second, command)
     print(text)
     if asked.write:
         PAGE.write_text(text)
