@@ -91,7 +91,8 @@ class Watched:
 
     def note(self, event: dict[str, Any]) -> None:
         """Add what the watch printed about a batch."""
-        self.read += event["files"]
+        # The last file is offered once more when it counts as closed.
+        self.read = min(self.read + event["files"], self.written)
         self.exchanges += event["exchanges"]
         peak, self.peak_mib = self.peak_mib, 0.0
         self.moments.append(
