@@ -134,7 +134,7 @@ class _TimedPlayer:
             if is_full(self._out.parent):
                 self._player.stop(f"nothing more can be written to {self._out.parent}")
 
-    def interrupt(self) -> None:
+    def interrupt(self, _number: int, /) -> None:
         self._player.stop("interrupted")
 
 

@@ -75,7 +75,6 @@ def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) 
         worker = maker()
         pipe.send(worker.lead_ns)
         outcome = worker.play(pipe.recv())
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the event loop had it while it ran
         pipe.send(outcome)
     except BrokenPipeError:
         pass  # the parent was killed

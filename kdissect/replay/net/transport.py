@@ -14,10 +14,10 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
-from kdissect.errors import UserError
+from kdissect.errors import ExitCode, UserError
 from kdissect.replay.addresses import IpAddress, ip_of
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
@@ -38,8 +38,8 @@ class TimedWork(Protocol):
     def wake(self) -> None:
         """Do what is due."""
 
-    def interrupt(self) -> None:
-        """Deal with Ctrl-C."""
+    def interrupt(self, number: int, /) -> None:
+        """Deal with Ctrl-C, or with SIGTERM."""
 
 
 class NoTimedWork:
@@ -50,8 +50,10 @@ class NoTimedWork:
     def wake(self) -> None:
         """Do nothing, since nothing is ever due."""
 
-    def interrupt(self) -> None:
-        """End at once."""
+    def interrupt(self, number: int, /) -> None:
+        """End at once, as commands do that send nothing."""
+        if number == signal.SIGTERM:
+            raise SystemExit(ExitCode.TERMINATED)
         raise KeyboardInterrupt
 
 
@@ -241,7 +243,21 @@ def drive(
 ) -> None:
     """Call `start`, and drive pool and work until `done`. Raise what makes it impossible to go on."""
     transport.pool = pool
-    _run(_drive(pool, transport, work, start, done))
+    with _handlers_kept():
+        _run(_drive(pool, transport, work, start, done))
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put back how signals were handled: an event loop leaves what the system does, such as to kill."""
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # outside the main thread nothing was changed
+            for each, handler in before.items():
+                if handler is not None:  # then it is none of Python's
+                    signal.signal(each, handler)
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
@@ -265,7 +281,7 @@ async def _drive(
     transport.on_event, transport.on_error = pump.happened, pump.fail
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         for each in STOPPING:
-            loop.add_signal_handler(each, work.interrupt)
+            loop.add_signal_handler(each, work.interrupt, each)
     pool.wake(now_ns())
     start()
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import ssl
 import sys
@@ -19,13 +21,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kdissect.errors import UserError
+from kdissect.errors import ExitCode, UserError
 from kdissect.replay.effects import ANY, Answer, Part
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.resolver import is_own
-from kdissect.replay.net.transport import NoTimedWork, TcpTransport, _Channel, _tls_context, drive
+from kdissect.replay.net.transport import STOPPING, NoTimedWork, TcpTransport, _Channel, _tls_context, drive
 from kdissect.replay.safety import Admission
 from kdissect.replay.settings import ReplaySettings, Tls
 from kdissect.replay.target.cluster import TargetCluster
@@ -67,6 +69,16 @@ def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> No
     assert [peer.heard for peer in peers] == [[b"abc"], [b"last", b"closed"]]
 
 
+@pytest.fixture
+def heard_signals() -> Iterator[list[int]]:
+    """The signals that reach handlers of the caller, which are put away afterwards."""
+    heard: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: heard.append(number)) for each in STOPPING}
+    yield heard
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
 def ask(
     address: tuple[str, int], done: Callable[[Answer], None], admission: Admission | None = None, **how: Any
 ) -> ConnectionPool:
@@ -88,6 +100,30 @@ def ask(
         lambda: bool(answers) or pool.failure is not None,
     )
     return pool
+
+
+def test_signals_are_handled_as_before_when_the_target_has_answered(heard_signals: list[int]) -> None:
+    with null_target() as target:
+        ask(("127.0.0.1", int(target.rpartition(":")[2])), lambda _: None)
+    for each in STOPPING:
+        signal.raise_signal(each)
+    assert heard_signals == list(STOPPING)
+
+
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+@pytest.mark.usefixtures("heard_signals")
+def test_a_signal_ends_a_question_that_is_not_answered(
+    number: signal.Signals, end: type[BaseException]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), number))
+        timer.start()
+        with pytest.raises(end) as ended:
+            ask(silent.getsockname(), lambda _: None)
+        timer.join()
+    assert getattr(ended.value, "code", ExitCode.TERMINATED) == ExitCode.TERMINATED
 
 
 def test_a_request_is_answered_over_a_socket() -> None:
