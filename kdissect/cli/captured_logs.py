@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from kdissect.replay.load.log_files import FORMAT, is_log, open_log
 FROM_BYTES = 32 << 20  # of captures: smaller ones are read before Spark has started
 MOST_LOGS = 4  # that are kept
 FOLDER = "replay-logs"
+ENDING_S = 8.0  # that a process has to end when it is asked to
 
 
 def logged_paths(
@@ -57,8 +58,25 @@ def logged_paths(
     command += ["--quiet"] if chosen.quiet else []
     package = str(Path(__file__).parents[2])
     python_path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": python_path})
-    return ([str(place)], (), None) if done.returncode == 0 and _is_usable(place) else direct
+    code = exit_code_of(command, os.environ | {"PYTHONPATH": python_path})
+    return ([str(place)], (), None) if code == 0 and _is_usable(place) else direct
+
+
+def exit_code_of(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a command to its end. Return its exit code.
+
+    Ctrl-C reaches this process only. What ends it here asks the command to end, so that it removes its files.
+    """
+    with subprocess.Popen(command, env=variables, process_group=0) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING_S)
+            raise
+        finally:
+            process.kill()
 
 
 def _size(path: str) -> int:

@@ -15,6 +15,7 @@ from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.interrupt import (
     Interrupt,
+    end_at_once,
     first_interrupt,
     input_stream,
     interrupted_or,
@@ -109,11 +110,16 @@ def spark_engine(
 
 
 def prepare_run(
-    engine: AnyEngine, arguments: argparse.Namespace, paths: Sequence[str], announces: bool = True
+    engine: AnyEngine,
+    arguments: argparse.Namespace,
+    paths: Sequence[str],
+    announces: bool = True,
+    partial: bool = True,
 ) -> AnalysisRun:
     """Return the run over captures: open and index them, report what is in them, and plan the work.
 
     Whoever has something to check first does without the report (`announces`), and calls `announce` later.
+    The first Ctrl-C ends the command if a part of the captures is no use (`partial`).
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """
@@ -122,12 +128,12 @@ def prepare_run(
 
     engine.build()
     armed = engine.afterwards.enter_context(ExitStack())
-    interrupt = armed.enter_context(first_interrupt())
+    interrupt = armed.enter_context(first_interrupt(None if partial else end_at_once))
     try:
         inputs, scratch = _open(engine, arguments, paths, interrupt)
     except UserError as error:
         raise interrupted_or(error, interrupt) from None
-    stop = engine.reading_stop(scratch)
+    stop = engine.reading_stop(scratch) if partial else None
     if stop is None and not interrupt.has_come:
         armed.close()  # nothing could end the work of a server halfway
     interrupt.on_first = stop.ask_index if stop else None
@@ -177,10 +183,12 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
 
 
 @contextmanager
-def analysis_run(arguments: argparse.Namespace, figures_only: bool = False) -> Iterator[AnalysisRun]:
+def analysis_run(
+    arguments: argparse.Namespace, figures_only: bool = False, partial: bool = True
+) -> Iterator[AnalysisRun]:
     """Return the run over the captures of the command line, while Spark starts, and end Spark afterwards."""
     with spark_engine(arguments, arguments.paths, figures_only) as engine:
-        yield prepare_run(engine, arguments, arguments.paths)
+        yield prepare_run(engine, arguments, arguments.paths, partial=partial)
 
 
 def _open(

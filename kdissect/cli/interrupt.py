@@ -53,7 +53,7 @@ class Interrupt:
     @contextmanager
     def ends_at_once(self) -> Iterator[None]:
         """Make the first SIGINT raise KeyboardInterrupt within the block: half of its work is no use."""
-        before, self.on_first = self.on_first, _end
+        before, self.on_first = self.on_first, end_at_once
         try:
             yield
         finally:
@@ -65,7 +65,8 @@ class Interrupt:
         os.close(self._alarm)
 
 
-def _end() -> None:
+def end_at_once() -> None:
+    """Raise KeyboardInterrupt: what to do at the first SIGINT if half of the work is no use."""
     raise KeyboardInterrupt
 
 

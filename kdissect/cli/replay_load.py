@@ -33,7 +33,7 @@ def load_log(chosen: argparse.Namespace) -> None:
 
 def _write(chosen: argparse.Namespace, folder: Path) -> int:
     """Write a log to a folder. Return the number of its requests."""
-    with analysis_run(chosen) as run:
+    with analysis_run(chosen, partial=False) as run:  # a half log would be taken for that of the capture
         from kdissect.replay.load.log_files import CapturedFile, LogFacts
         from kdissect.replay.load.log_merge import merge_parts
         from kdissect.replay.load.log_part import PART, log_step

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
+import signal
+import sys
+import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kdissect.cli import captured_logs
-from kdissect.cli.captured_logs import FOLDER, logged_paths
+from kdissect.cli.captured_logs import FOLDER, exit_code_of, logged_paths
 from kdissect.errors import UserError
 from kdissect.replay.load.log_files import is_log
 from tests.helpers.recorded import CAPTURES
@@ -27,15 +30,15 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespac
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(captured_logs, "FROM_BYTES", 1000)
 
-    def load(command: list[str], **_: object) -> argparse.Namespace:
+    def load(command: list[str], _variables: object) -> int:
         place = Path(command[command.index("--out") + 1])
         try:
             make_log([str(capture)], place)
         except UserError:
-            return argparse.Namespace(returncode=2)
-        return argparse.Namespace(returncode=0)
+            return 2
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", load)
+    monkeypatch.setattr(captured_logs, "exit_code_of", load)
     return argparse.Namespace(paths=[str(capture)], port=[], keylog=None, quiet=True)
 
 
@@ -50,7 +53,7 @@ def test_a_log_is_made_once(chosen: argparse.Namespace, monkeypatch: pytest.Monk
     notices: list[str] = []
     (log,), logged = read(chosen, notices)
     assert (logged, Path(log).parent.name, notices) == (True, FOLDER, [])
-    monkeypatch.delattr(subprocess, "run")
+    monkeypatch.delattr(captured_logs, "exit_code_of")
     assert read(chosen, notices) == ([log], True)
     assert len(notices) == 1
     assert log in notices[0]
@@ -87,3 +90,33 @@ def test_decrypted_traffic_is_not_kept(chosen: argparse.Namespace, tmp_path: Pat
     (log,), logged = read(chosen, [])
     assert logged
     assert not Path(log).exists()
+
+
+SLOW_TO_END = """
+import signal, sys, time
+
+def end(*_):
+    time.sleep(0.5)
+    open(sys.argv[1], "w").close()
+    sys.exit()
+
+signal.signal(signal.SIGTERM, end)
+open(sys.argv[1] + "-began", "w").close()
+time.sleep(60)
+"""
+
+
+def test_what_ends_the_command_lets_the_load_clear_up(tmp_path: Path) -> None:
+    began, ended = tmp_path / "load-began", tmp_path / "load"
+
+    def interrupt() -> None:
+        while not began.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        exit_code_of([sys.executable, "-c", SLOW_TO_END, str(ended)], os.environ)
+    thread.join()
+    assert ended.exists()

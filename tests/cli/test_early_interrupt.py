@@ -109,3 +109,13 @@ def test_a_slice_of_what_was_indexed(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert 0.05 < share_read(errors) < 0.5
     assert 0 < (tmp_path / "part.pcapng").stat().st_size < CAPTURE.stat().st_size / 2
+
+
+@pytest.mark.spark
+def test_no_replay_log_of_what_was_indexed(tmp_path: Path) -> None:
+    run = start("replay", "load", CAPTURE, "--out", tmp_path / "logs" / "log")
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert b"Traceback" not in errors
+    assert b"reported" not in errors
+    assert list((tmp_path / "logs").iterdir()) == []
