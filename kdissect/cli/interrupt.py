@@ -16,8 +16,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kdissect.capture.formats.file_types import STANDARD_INPUT
-from kdissect.errors import UserError
-from kdissect.text import format_size
+from kdissect.errors import ExitCode, UserError
+from kdissect.text import escape_control, format_size
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
@@ -65,8 +65,31 @@ class Interrupt:
         os.close(self._alarm)
 
 
+class Ending:
+    """Sentence on what a command leaves behind that is ended halfway; `left` changes as its work goes on."""
+
+    def __init__(self, left: str) -> None:
+        self.left = left
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Write one sentence to standard error if Ctrl-C or SIGTERM ends the block."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._tell("interrupted")
+            raise
+        except SystemExit as end:
+            if end.code == ExitCode.TERMINATED:
+                self._tell("terminated")
+            raise
+
+    def _tell(self, what: str) -> None:
+        sys.stderr.write(f"kdissect: {what}: {escape_control(self.left)}\n")
+
+
 def end_at_once() -> None:
-    """Raise KeyboardInterrupt: what to do at the first SIGINT if half of the work is no use."""
+    """Raise KeyboardInterrupt at the first SIGINT: half of the work is no use."""
     raise KeyboardInterrupt
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kdissect.cli.captured_logs import logged_paths
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
+from kdissect.cli.interrupt import Ending
 from kdissect.cli.replay_load import load_log
 from kdissect.cli.replay_machines import check_machines, machines, run_on_machines
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
@@ -61,14 +62,32 @@ Conditions = Sequence[Condition[Mapping[str, Any]]]
 
 PROGRESS_S = 2.0  # between two reports of progress
 NOT_YET = "would be created"
+NOT_DONE = {
+    "load": "no replay log was written",
+    "plan": "nothing was planned",
+    "prepare": "nothing was created",
+    "run": "nothing was sent",
+    "try": "nothing was created or sent",
+    "compare": "nothing was compared",
+}
+MAYBE_CREATED = "nothing was sent, and some of the topics may have been created"
+NOT_WRITTEN = "requests may have been sent, and the files of the run were not written"
+NOT_REPORTED = "the files of the run are in {}, and kdissect replay compare reports on them"
 DEPENDENCY_FACTOR = 1.5  # a request waits for another one for longer than that may wait for its response
 
 
 def replay(chosen: argparse.Namespace) -> int:
     """Run the command. Return the exit code."""
-    if chosen.replay == "load":
+    ending = Ending(NOT_DONE[chosen.replay])
+    with ending.told():
+        if chosen.replay != "load":
+            return _replay(chosen, ending)
         load_log(chosen)
         return ExitCode.DONE
+
+
+def _replay(chosen: argparse.Namespace, ending: Ending) -> int:
+    """Run a command other than `load`. Return the exit code."""
     fail_on = conditions(getattr(chosen, "fail_on", ()), COMPARISON_VOCABULARY)
     if chosen.replay == "compare":
         return _compare(chosen, fail_on)
@@ -90,20 +109,21 @@ def replay(chosen: argparse.Namespace) -> int:
         prepared = stack.enter_context(closing(loaded))
         prepared.learn()
         if chosen.replay == "prepare":
-            return _prepare(chosen, prepared)
+            return _prepare(chosen, prepared, ending)
         if chosen.replay == "try":
-            _prepare_try(prepared, notice)
+            _prepare_try(prepared, notice, ending)
         if engine is not None:
-            return _run_on_machines(chosen, engine, prepared, fail_on)
+            return _run_on_machines(chosen, engine, prepared, fail_on, ending)
         if executes:
-            return _run(chosen, prepared, make_plan(prepared), fail_on)
+            return _run(chosen, prepared, make_plan(prepared), fail_on, ending)
         return _plan(chosen, make_plan(prepared, prepared=True))
 
 
-def _prepare_try(prepared: Replay, notice: Callable[[str], None]) -> None:
+def _prepare_try(prepared: Replay, notice: Callable[[str], None], ending: Ending) -> None:
     """Create the topics that are missing, and report what will be sent."""
     missing = missing_topics(prepared)
     if missing:
+        ending.left = MAYBE_CREATED
         for each in prepared.run_alone(create_topics(prepared.context(), missing)):
             if each.outcome != CREATED:
                 raise UserError(f"topic {escape(each.wanted.name)} could not be created: {each.outcome}")
@@ -142,9 +162,16 @@ def _plan(chosen: argparse.Namespace, plan: dict[str, Any]) -> ExitCode:
     return ExitCode.DONE
 
 
-def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fail_on: Conditions) -> ExitCode:
+def _run(
+    chosen: argparse.Namespace,
+    prepared: Replay,
+    plan: dict[str, Any],
+    fail_on: Conditions,
+    ending: Ending,
+) -> ExitCode:
     """Send the traffic, write the files of every pass, and report on each."""
     _refuse_nothing(plan)
+    ending.left = NOT_WRITTEN
     folder = _run_folder(chosen, prepared.settings)
     notice = silent if chosen.quiet else _say
     if prepared.settings.dry_partitions:
@@ -160,12 +187,13 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
             code = max(code, _report_unsaved(chosen, prepared, plan, played, fail_on))
             raise OutputError(f"the files of the run could not be written: {error}") from None
         notice(f"wrote {place}")
+        ending.left = NOT_REPORTED.format(place)
         code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
     return code
 
 
 def _run_on_machines(
-    chosen: argparse.Namespace, engine: "Engine", prepared: Replay, fail_on: Conditions
+    chosen: argparse.Namespace, engine: "Engine", prepared: Replay, fail_on: Conditions, ending: Ending
 ) -> ExitCode:
     """Have the executors of Spark send the traffic, and report on every pass."""
     plan = make_plan(prepared)
@@ -173,8 +201,10 @@ def _run_on_machines(
     notice = silent if chosen.quiet else _say
     folder = _run_folder(chosen, prepared.settings)
     code = ExitCode.DONE
+    ending.left = NOT_WRITTEN
     for place in run_on_machines(chosen, engine, prepared, folder, plan, notice):
         notice(f"wrote {place}")
+        ending.left = NOT_REPORTED.format(place)
         code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
     return code
 
@@ -227,9 +257,10 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any], fail_on: Conditi
     return max(EXIT_CODES[report["verdict"]], ExitCode.CONDITION_MET if sentences else ExitCode.DONE)
 
 
-def _prepare(chosen: argparse.Namespace, prepared: Replay) -> ExitCode:
+def _prepare(chosen: argparse.Namespace, prepared: Replay, ending: Ending) -> ExitCode:
     missing = missing_topics(prepared)
     if chosen.execute and missing:
+        ending.left = MAYBE_CREATED
         outcomes = prepared.run_alone(create_topics(prepared.context(), missing))
     else:
         outcomes = [CreatedTopic(each, NOT_YET) for each in missing]

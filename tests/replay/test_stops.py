@@ -1,4 +1,7 @@
-"""Runs that are stopped by a signal or by a full disk: the report is there at once, and says so."""
+"""Commands that are stopped by a signal or by a full disk: the report is there at once, and says so.
+
+Before anything is sent, and when all is sent, one sentence says what is left behind.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +18,47 @@ from pathlib import Path
 import pytest
 
 from kdissect.errors import ExitCode
-from tests.helpers.command import COMMAND, environment
+from tests.helpers.command import COMMAND, assert_one_sentence, environment
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.null_target import null_target
 
 CAPTURE = CAPTURES / "steady.pcapng"
 REPORT_S = 10
+OPTIONS = {
+    "plan": [],
+    "prepare": ["--execute"],
+    "try": [],
+    "run": ["--execute", "--pace", "asap", "--groups", "off"],
+}
+
+HANGING = """
+import sys, time
+from importlib import import_module
+
+command = import_module("kdissect.cli.replay")
+
+def hang(*_, **__):
+    print("under way", file=sys.stderr, flush=True)
+    time.sleep(100)
+
+command.missing_topics = lambda _: ["orders"]
+setattr(command, sys.argv[1], hang)
+sys.exit(import_module("kdissect.cli.main").main(sys.argv[2:]))
+"""
+"""The command with one step that does not end, and a target that lacks a topic."""
+
+PHASES = [
+    ("plan", "Replay", "nothing was planned"),
+    ("plan", "make_plan", "nothing was planned"),
+    ("prepare", "missing_topics", "nothing was created"),
+    ("prepare", "create_topics", "some of the topics may have been created"),
+    ("try", "Replay", "nothing was created or sent"),
+    ("try", "create_topics", "some of the topics may have been created"),
+    ("run", "make_plan", "nothing was sent"),
+    ("run", "save_pass", "the files of the run were not written"),
+    ("run", "compare", "kdissect replay compare reports on them"),
+]
+"""A command, the step of it that is ended, and what is told."""
 
 
 @pytest.fixture
@@ -54,6 +93,37 @@ def wait_until_sending(process: subprocess.Popen[str]) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(process.communicate())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("command", "step", "told"), PHASES)
+def test_a_signal_ends_every_other_phase_with_a_sentence(
+    tmp_path: Path, command: str, step: str, told: str, stop: signal.Signals
+) -> None:
+    out = tmp_path / "out" / "run"
+    with null_target() as target:
+        words = ["replay", command, str(CAPTURE), "--target", target, *OPTIONS[command]]
+        words += ["--quiet", *(["--out", str(out)] if command in ("run", "try") else [])]
+        run = subprocess.Popen(
+            [sys.executable, "-c", HANGING, step, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(KDISSECT_JIT="0"),
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        assert run.stderr is not None
+        before = [run.stderr.readline()]
+        while before[-1] not in ("under way\n", ""):
+            before.append(run.stderr.readline())
+        run.send_signal(stop)
+        output, errors = run.communicate(timeout=REPORT_S)
+    assert run.returncode == 128 + stop, before
+    assert_one_sentence(errors)
+    assert told in errors
+    assert output == ""
+    assert [each.name for each in out.parent.glob("*")] == (["run"] if step == "compare" else [])
 
 
 @pytest.mark.slow
