@@ -4,6 +4,7 @@ A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `j
 `slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it.
 """
 
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -16,6 +17,10 @@ hypothesis.settings.register_profile(
     "steady", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("steady")
+
+# A shell ignores SIGINT in what it starts in the background, and all its children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What a fixture starts, and so every test that uses it.
 STARTS = {"engine": "spark", "analyzed": "spark", "target": "broker", "tab": "browser", "peer": "java"}
