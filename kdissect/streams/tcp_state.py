@@ -16,6 +16,7 @@ from kdissect.streams.flow_state import (
     NOT_BEGUN,
     OPEN,
     RST_SEEN,
+    UNDECIDED,
     SegmentRow,
     State,
     other_direction,
@@ -46,21 +47,25 @@ def note_flags(state: State, connection: int, direction: int, segment: SegmentRo
 
 @jit_inner
 def _note_opening(state: State, connection: int, direction: int, segment: SegmentRow) -> None:
-    """Learn from a SYN or SYN-ACK who the client is, and where the streams begin."""
+    """Learn from a SYN or SYN-ACK who the client is, and where the streams begin.
+
+    A connection of which messages were read keeps its client, whatever a damaged segment claims.
+    """
     row = state.connections[connection]
     side = direction - 2 * connection
+    is_open = row.client_side < 0 or row.protocol == UNDECIDED
     row.handshake = 1
     begin_at(state, direction, segment.sequence, False)
     if segment.flags & FLAG_ACK:
         begin_at(state, other_direction(direction), segment.acknowledgment, True)
         if row.syn_ack_ns == 0:
             row.syn_ack_ns = segment.time_ns
-        row.client_side = 1 - side
+        row.client_side = 1 - side if is_open else row.client_side
         return
     if row.syn_ack_ns == 0:
         row.syn_ns = segment.time_ns
     row.opened_by = side << 32 | ((segment.sequence - 1) & SEQUENCE_MASK)
-    row.client_side = side
+    row.client_side = side if is_open else row.client_side
 
 
 @jit_inner

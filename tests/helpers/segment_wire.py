@@ -67,7 +67,11 @@ class Wire:
 
     def accept(self) -> "Wire":
         """The server's SYN-ACK, before what it sends next."""
-        self._add(SERVER, self.sent[SERVER] - 1, b"", FLAG_SYN | FLAG_ACK)
+        return self.flagged(SERVER, FLAG_SYN | FLAG_ACK)
+
+    def flagged(self, side: int, flags: int) -> "Wire":
+        """A segment of a side without payload; a SYN takes the sequence number before what is sent next."""
+        self._add(side, self.sent[side] - (1 if flags & FLAG_SYN else 0), b"", flags)
         return self
 
     def send(self, side: int, payload: bytes, *, after_ms: float = 1, missing: int = 0) -> "Wire":

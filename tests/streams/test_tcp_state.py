@@ -2,8 +2,9 @@
 
 import pytest
 
+from kdissect.capture.segment_index import FLAG_ACK, FLAG_FIN, FLAG_RST, FLAG_SYN
 from kdissect.jit.rows import array_of
-from tests.helpers.followed import follow
+from tests.helpers.followed import brief, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
 FAR = 1 << 28  # from the sequence numbers of the connection before
@@ -44,3 +45,14 @@ def test_a_port_pair_used_again_without_its_opening(wire: Wire, answers: str) ->
     assert (directions["lost_bytes"] + directions["skipped_bytes"]).sum() == 0
     for splits in (2, 3, 5, 9):
         assert follow(wire, splits)[0] == whole
+
+
+@pytest.mark.parametrize("flags", [FLAG_SYN | FLAG_ACK, FLAG_SYN | FLAG_ACK | FLAG_FIN | FLAG_RST])
+def test_a_damaged_segment_does_not_make_the_client_a_server(wire: Wire, flags: int) -> None:
+    wire.open().send(CLIENT, request(3, 1, 1)).send(SERVER, response(1))
+    wire.flagged(CLIENT, flags)
+    wire.send(CLIENT, request(3, 1, 2)).send(SERVER, response(2))
+    for splits in (1, 2, 7):
+        whole, conversations = follow(wire, splits)
+        assert brief(whole) == [("answered", 1), ("answered", 2)]
+        assert array_of(conversations.state.connections)["client_side"][0] == CLIENT
