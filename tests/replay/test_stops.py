@@ -48,17 +48,17 @@ sys.exit(import_module("kdissect.cli.main").main(sys.argv[2:]))
 """The command with one step that does not end, and a target that lacks a topic."""
 
 PHASES = [
-    ("plan", "Replay", "nothing was planned"),
-    ("plan", "make_plan", "nothing was planned"),
-    ("prepare", "missing_topics", "nothing was created"),
-    ("prepare", "create_topics", "some of the topics may have been created"),
-    ("try", "Replay", "nothing was created or sent"),
-    ("try", "create_topics", "some of the topics may have been created"),
-    ("run", "make_plan", "nothing was sent"),
-    ("run", "save_pass", "the files of the run were not written"),
-    ("run", "compare", "kdissect replay compare reports on them"),
+    ("plan", "Replay", "nothing was planned", signal.SIGINT),
+    ("plan", "make_plan", "nothing was planned", signal.SIGTERM),
+    ("prepare", "missing_topics", "nothing was created", signal.SIGTERM),
+    ("prepare", "create_topics", "some of the topics may have been created", signal.SIGINT),
+    ("try", "Replay", "nothing was created or sent", signal.SIGTERM),
+    ("try", "create_topics", "some of the topics may have been created", signal.SIGINT),
+    ("run", "make_plan", "nothing was sent", signal.SIGTERM),
+    ("run", "save_pass", "the files of the run were not written", signal.SIGINT),
+    ("run", "compare", "kdissect replay compare reports on them", signal.SIGTERM),
 ]
-"""A command, the step of it that is ended, and what is told."""
+"""A command, the step of it that is ended, what is told, and the signal; processes take long to start."""
 
 
 @pytest.fixture
@@ -96,8 +96,7 @@ def wait_until_sending(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("command", "step", "told"), PHASES)
+@pytest.mark.parametrize(("command", "step", "told", "stop"), PHASES)
 def test_a_signal_ends_every_other_phase_with_a_sentence(
     tmp_path: Path, command: str, step: str, told: str, stop: signal.Signals
 ) -> None:

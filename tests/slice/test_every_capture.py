@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -59,42 +61,52 @@ def connections_of(found: dict[str, Rows]) -> list[int]:
     return sorted({connection for connection, _ in found["exchanges"]})[::SHARE]
 
 
-@pytest.mark.parametrize("capture", EVERY, ids=lambda path: path.name.split(".")[0])
-def test_rows_packets_streams_and_comments(
-    capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    whole = tables(capture, tmp_path / "whole")
+class Sliced(NamedTuple):
+    """A slice of a third of a capture's connections."""
+
+    capture: Path
+    whole: dict[str, Rows]  # of the capture
+    chosen: list[int]
+    path: Path
+    packets: int  # by the summary of the command, as the next two
+    exchanges: int
+    connections: int
+
+
+@pytest.fixture(scope="module", params=EVERY, ids=lambda path: path.name.split(".")[0])
+def sliced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sliced:
+    folder = tmp_path_factory.mktemp("sliced")
+    whole = tables(request.param, folder / "whole")
     chosen = connections_of(whole)
     options = [text for number in chosen for text in ("--connection", str(number))]
-    path = tmp_path / "slice.pcapng"
-    capfd.readouterr()
-    assert main(["slice", str(capture), *options, "--with-secrets", "-o", str(path)]) == 0
-    summary = SUMMARY.search(capfd.readouterr().err)
+    path = folder / "slice.pcapng"
+    with redirect_stderr(StringIO()) as errors:
+        assert main(["slice", str(request.param), *options, "--with-secrets", "-o", str(path)]) == 0
+    summary = SUMMARY.search(errors.getvalue())
     assert summary is not None
-    _, exchanges, connections = (int(number.replace(",", "")) for number in summary.groups())
-    assert connections == len(chosen)
-    assert exchanges >= len(of(chosen, whole)["exchanges"])  # raw SASL tokens are no rows of the table
-    assert of(chosen, tables(path, tmp_path / "again")) == of(chosen, whole)
+    return Sliced(
+        request.param, whole, chosen, path, *(int(text.replace(",", "")) for text in summary.groups())
+    )
+
+
+def test_rows_and_counts(sliced: Sliced, tmp_path: Path) -> None:
+    own = of(sliced.chosen, sliced.whole)
+    assert sliced.connections == len(sliced.chosen)
+    assert sliced.exchanges >= len(own["exchanges"])  # raw SASL tokens are no rows of the table
+    assert of(sliced.chosen, tables(sliced.path, tmp_path / "again")) == own
 
 
 @needs_tshark
-@pytest.mark.parametrize("capture", EVERY, ids=lambda path: path.name.split(".")[0])
-def test_tshark_counts_the_same(capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = rows(capfd, capture)
-    chosen = sorted({one["connection"] for one in found})[::SHARE]
-    options = [text for number in chosen for text in ("--connection", str(number))]
-    path = tmp_path / "slice.pcapng"
-    assert main(["slice", str(capture), *options, "-o", str(path)]) == 0
-    summary = SUMMARY.search(capfd.readouterr().err)
-    assert summary is not None
+def test_tshark_counts_the_same(sliced: Sliced, capfd: pytest.CaptureFixture[str]) -> None:
     fields = ("-T", "fields", "-E", "aggregator=|", "-e", "tcp.stream", "-e", "frame.comment")
-    lines = [line.split("\t") for line in tshark(path, "--disable-protocol", "kafka", *fields)]
-    assert len(lines) == int(summary[1].replace(",", ""))
-    assert len({line[0] for line in lines}) == int(summary[3].replace(",", ""))
+    lines = [line.split("\t") for line in tshark(sliced.path, "--disable-protocol", "kafka", *fields)]
+    assert len(lines) == sliced.packets
+    assert len({line[0] for line in lines}) == sliced.connections
     comments = [text for line in lines for text in line[1].split("|") if text]
     more = sum(int(text.split()[0]) for text in comments if text.endswith("begin in this packet"))
     responses = sum(text.startswith("Response to ") for text in comments)
-    own = [one for one in found if one["connection"] in set(chosen)]
+    chosen = set(sliced.chosen)
+    own = [one for one in rows(capfd, sliced.capture) if one["connection"] in chosen]
     messages = sum((one["request"] is not None) + (one["response"] is not None) for one in own)
     assert len(comments) - bool(more) <= messages
     if not more:
