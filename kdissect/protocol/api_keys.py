@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """All APIs of Kafka 4.3, and those that earlier releases had."""
+    """All APIs of Kafka 4.4, and those that earlier releases had."""
 
     PRODUCE = 0
     FETCH = 1
@@ -108,6 +108,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 HANDSHAKE = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
@@ -174,7 +176,9 @@ GROUP_MEMBERSHIP = frozenset(
 GROUP_COMMITS = frozenset({ApiKey.OFFSET_COMMIT})
 """Offsets that a group commits outside transactions."""
 
-STREAMS_MEMBERSHIP = frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT})
+STREAMS_MEMBERSHIP = frozenset(
+    {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE}
+)
 """Requests of members of streams groups (KIP-1071)."""
 
 TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
@@ -218,6 +222,7 @@ IRREVERSIBLE = frozenset(
         ApiKey.UNREGISTER_BROKER,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UNREGISTER_CONTROLLER,
     }
 )
 """Requests of administrators that cannot be undone."""

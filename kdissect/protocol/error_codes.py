@@ -1,4 +1,4 @@
-"""The error codes of Kafka 4.3 by name, whether a client may try again, and named sets of codes.
+"""The error codes of Kafka 4.4 by name, whether a client may try again, and named sets of codes.
 
 An error code is an int16 in a response (the section "Error Codes" of the protocol guide). Any broker may send
 a number that is not in the list, so `error_name` has an answer for every number. Everything outside this
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of Kafka 4.3."""
+    """All error codes of Kafka 4.4."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -147,10 +147,13 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that Kafka 4.3 does not have."""
+    """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that Kafka 4.4 does not have."""
     return NAMES.get(code) or f"UNKNOWN({code})"
 
 

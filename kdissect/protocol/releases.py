@@ -19,7 +19,7 @@ from kdissect.protocol.api_keys import SHARE_GROUPS, ApiKey
 if TYPE_CHECKING:
     from kdissect.protocol.schema.definition import Api
 
-RELEASES = ("4.0", "4.1", "4.2", "4.3")
+RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
 """From the oldest to the one that the schema files describe."""
 
 

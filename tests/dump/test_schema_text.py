@@ -108,5 +108,5 @@ def test_wrong_questions_get_one_sentence(arguments: list[str], capfd: pytest.Ca
 def test_a_version_that_is_served_on_request_only_is_unstable() -> None:
     api = find_api("InitProducerId")
     assert api is not None
-    assert "version 6 of 0-6, flexible, unstable in Kafka 4.3" in api_fields(api, 6)[0]
-    assert "flexible, live in Kafka 4.3" in api_fields(api, 5)[0]
+    assert "version 6 of 0-6, flexible, unstable in Kafka 4.4" in api_fields(api, 6)[0]
+    assert "flexible, live in Kafka 4.4" in api_fields(api, 5)[0]

@@ -14,7 +14,7 @@ from tests.oracle.peer import Peer, Reading, running
 
 pytestmark = pytest.mark.java
 
-RELEASE = "4.3.1"
+RELEASE = "4.4.0"
 
 
 @pytest.fixture(scope="module")

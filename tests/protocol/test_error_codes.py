@@ -10,9 +10,9 @@ from kdissect.protocol.error_codes import (
 )
 
 
-def test_the_codes_of_kafka_4_3_are_all_there() -> None:
-    assert sorted(ErrorCode) == list(range(-1, 134))
-    assert len(CODES) == 135
+def test_the_codes_of_kafka_4_4_are_all_there() -> None:
+    assert sorted(ErrorCode) == list(range(-1, 137))
+    assert len(CODES) == 138
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,8 @@ def test_the_codes_of_kafka_4_3_are_all_there() -> None:
         (27, "REBALANCE_IN_PROGRESS", False),
         (35, "UNSUPPORTED_VERSION", False),
         (51, "CONCURRENT_TRANSACTIONS", True),
-        (134, "UNKNOWN(134)", False),
+        (134, "GROUP_DELETION_FAILED", False),
+        (137, "UNKNOWN(137)", False),
         (-2, "UNKNOWN(-2)", False),
         (32767, "UNKNOWN(32767)", False),
     ],

@@ -22,8 +22,8 @@ def test_live_versions_are_served(release: str) -> None:
         ("4.1", ApiKey.JOIN_GROUP, 1, True),
         ("4.0", ApiKey.SHARE_FETCH, 0, True),  # early access
         ("4.0", ApiKey.SHARE_FETCH, 1, False),
-        ("4.3", ApiKey.SHARE_FETCH, 0, False),
-        ("4.3", ApiKey.SHARE_FETCH, 1, True),
+        ("4.4", ApiKey.SHARE_FETCH, 0, False),
+        ("4.4", ApiKey.SHARE_FETCH, 1, True),
         ("4.0", ApiKey.PRODUCE, 2, False),  # KIP-896
         ("4.0", ApiKey.PRODUCE, 3, True),
     ],

@@ -19,6 +19,7 @@ from kdissect.replay.handlers.sending import (
     until_written_before,
 )
 from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.prior_members import COMMIT_GENERATION
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Groups
@@ -40,7 +41,7 @@ def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
     live: LiveMember | None = None
     if context.settings.groups is Groups.FULL:
         live = yield from member_if_any(context, group, member)
-    put_member(context, body, group, "generation_id_or_member_epoch")
+    put_member(context, body, group)
     body = context.rewriter.rewrite(item, body, version)
     if live is not None and live.join_version:
         answer = yield from send_as_member(context, item, live, version, body)
@@ -119,16 +120,13 @@ def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> C
     return offsets
 
 
-def put_member(context: ReplayContext, body: Tree, group: str, generation: str) -> None:
-    """Put in who commits: the live member, or nobody if membership is not replayed.
-
-    `generation` names the field.
-    """
+def put_member(context: ReplayContext, body: Tree, group: str) -> None:
+    """Put in who commits: the live member, or nobody if membership is not replayed."""
     live: LiveMember | None = None
     if context.settings.groups is Groups.FULL:
         live = context.members.live(group, body.get("member_id", ""))
-    if generation in body:
-        body[generation] = live.generation if live else -1
+    if COMMIT_GENERATION in body:
+        body[COMMIT_GENERATION] = live.generation if live else -1
     if "member_id" in body:
         body["member_id"] = live.member_id if live else ""
     if live is None and "group_instance_id" in body:

@@ -17,6 +17,7 @@ from kdissect.replay.effects import Answer, Coroutine, Gate, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import send_to_coordinator
 from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.prior_members import COMMIT_GENERATION
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.roles import rewritten_embedded
@@ -138,9 +139,7 @@ def send_as_member(
     if not (yield from rejoin(context, client_id, live)):
         return answer
     context.notes.add(item, f"asked again after {error_name(error)}: the target rebalanced")
-    generation = "generation_id_or_member_epoch"
-    if generation not in body:
-        generation = "generation_id"
+    generation = COMMIT_GENERATION if COMMIT_GENERATION in body else "generation_id"
     body = body | {"member_id": live.member_id, generation: live.generation}
     return (yield from context.coordinators.ask(item.request.key, version, body, client_id))
 

@@ -97,7 +97,7 @@ def commit_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coro
     offsets, group = translate_commits(context, item, body), body["group_id"]
     if context.settings.groups is Groups.FULL:
         yield from member_if_any(context, group, body.get("member_id", ""))
-    put_member(context, body, group, "generation_id")
+    put_member(context, body, group)
     body = context.rewriter.rewrite(item, body, version)
     if (item.request.version or 0) >= IMPLICIT_OFFSETS > version:
         yield from _add_group(context, item, group, identity)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.error_codes import NOT_A_MEMBER
 from kdissect.replay.disposition import Disposition
@@ -157,13 +157,10 @@ def _embedded(message: str, data: bytes | None) -> Tree:
 
 HEARTBEATS_THAT_JOIN = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
 OF_SHARE_GROUPS = (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
-COMMIT_GENERATION: dict[int, str] = {
-    ApiKey.OFFSET_COMMIT: "generation_id_or_member_epoch",
-    ApiKey.TXN_OFFSET_COMMIT: "generation_id",
-}
+COMMIT_GENERATION = "generation_id_or_member_epoch"  # the field of all `OFFSET_COMMITS`
 OF_MEMBERS = frozenset(
     {
-        *COMMIT_GENERATION,
+        *OFFSET_COMMITS,
         ApiKey.HEARTBEAT,
         ApiKey.LEAVE_GROUP,
         ApiKey.SYNC_GROUP,
@@ -228,7 +225,7 @@ class PriorMembers:
             prior.joins_by = ApiKey.SHARE_GROUP_HEARTBEAT
         elif request.key in HEARTBEATS_THAT_JOIN:
             prior.joins_by = request.key
-        if request.key not in COMMIT_GENERATION:  # those can be sent without a member too
+        if request.key not in OFFSET_COMMITS:  # those can be sent without a member too
             self._requests.append((request.index, member))
 
     def found(self) -> dict[MemberKey, PriorMember]:
@@ -262,7 +259,7 @@ def _members_in(key: int, body: Tree) -> Iterable[tuple[str, str | None]]:
     if key == ApiKey.LEAVE_GROUP and "members" in body:
         members = (each for each in body["members"] if each["member_id"])
         return [(each["member_id"], each.get("group_instance_id")) for each in members]
-    if key in COMMIT_GENERATION and body.get(COMMIT_GENERATION[key], -1) < 0:
+    if key in OFFSET_COMMITS and body.get(COMMIT_GENERATION, -1) < 0:
         return ()
     if key in OF_MEMBERS and body.get("member_id"):
         return [(body["member_id"], body.get("group_instance_id", body.get("instance_id")))]

@@ -133,7 +133,12 @@ def test_commits_of_two_transactions_arrive_in_the_captured_order() -> None:
         script.add(begin, INIT, 3, ask, answer, **own)
         script.add(begin + 2, ADD_OFFSETS, 3, who | {"group_id": "g"}, {"error_code": 0}, **own)
         offsets = commit(10 * number)["topics"]
-        body = who | {"group_id": "g", "generation_id": -1, "member_id": "", "topics": offsets}
+        body = who | {
+            "group_id": "g",
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": offsets,
+        }
         script.add(begin + 4, TXN_COMMIT, 3, body, {"topics": []}, **own)
         script.add(begin + 8, END, 3, who | {"committed": True}, {"error_code": 0}, **own)
     script.add(60, COMMIT, 7, commit(20), {"topics": []}, connection=3)

@@ -22,7 +22,6 @@ import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
  * An operator with a long list: asks for nearly everything the Java admin client can ask. Arguments: see LabClient;
@@ -51,7 +50,7 @@ public class LabAdmin {
         }
         StringBuilder failed = new StringBuilder();
         refused.forEach((name, count) -> failed.append(failed.length() == 0 ? "" : ",").append("\"" + name + "\":" + count));
-        Files.writeString(Path.of(job.get("outcome")), "{\"library\":\"java\",\"version\":\"" + AppInfoParser.getVersion()
+        Files.writeString(Path.of(job.get("outcome")), "{\"library\":\"java\",\"version\":\"" + LabClient.version()
             + "\",\"records\":{},\"failed\":{" + failed + "},\"assignments\":0,\"commits\":0}");
     }
 
