@@ -7,6 +7,7 @@ in sync again."""
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 import signal
 import socket
@@ -320,15 +321,12 @@ class Brokers:
         for future in self.admin.delete_records(ends).values():
             future.result(20)
 
-    def restart(self, broker: Broker, advertised_port: int = 0) -> None:
-        """Stop and start a broker; it advertises another port to clients if one is named."""
-        advertised = self._own(broker)["advertised.listeners"]
-        if advertised_port:
-            host = broker.address.split(":")[0]
-            advertised = advertised.replace(
-                f"CLIENT://{broker.address}", f"CLIENT://{host}:{advertised_port}"
-            )
-        self.write_settings(broker, advertised_listeners=advertised)
+    def restart(self, broker: Broker, advertised: str = "", listener: str = "CLIENT") -> None:
+        """Stop and start a broker; it advertises another address at a listener if one is given."""
+        addresses = self._own(broker)["advertised.listeners"]
+        if advertised:
+            addresses = re.sub(rf"\b{listener}://[^,]*", f"{listener}://{advertised}", addresses)
+        self.write_settings(broker, advertised_listeners=addresses)
         broker.stop()
         broker.start()
         self.wait_until_listening(broker)

@@ -212,7 +212,7 @@ def advertised_other_broker(s: Scene) -> None:
     other = s.pick(*(one for one in s.brokers.all if one is not broker))
     topics = s.background(producers=1, consumers=1)
     s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, advertised_port=int(other.address.split(":")[1]))
+    s.brokers.restart(broker, other.address)
     s.brokers.ready()
     s.brokers.elect_preferred(*topics)
     s.roll()

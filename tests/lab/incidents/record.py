@@ -31,6 +31,7 @@ MODULES = (
     "path_variants",
     "operations",
     "habits",
+    "surroundings",
     "groups",
     "requests",
     "variants",

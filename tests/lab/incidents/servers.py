@@ -136,7 +136,7 @@ def wrong_advertised_listener(s: Scene) -> None:
     host = broker.address.split(":")[0]
     wrong = f"{host}:9999"
     s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, advertised_port=9999)
+    s.brokers.restart(broker, f"{broker.address.split(':')[0]}:9999")
     s.brokers.ready()
     s.brokers.elect_preferred(*topics)  # else it leads nothing, and nobody needs it
     s.roll()

@@ -132,7 +132,7 @@ def advertised_silent(s: Scene) -> None:
     ).start()
     s.later(deaf.kill)
     s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, advertised_port=9999)
+    s.brokers.restart(broker, f"{broker.address.split(':')[0]}:9999")
     s.brokers.ready()
     s.brokers.elect_preferred(*topics)
     s.roll()
