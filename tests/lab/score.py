@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "incident-score.md"
 HARM_PAGE = ROOT / "docs" / "incident-score-harmed.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
-BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12)}
+BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12, 13)}
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
@@ -119,6 +119,12 @@ healthy capture was warned of. Three further recordings are left out: brokers to
 wrong listener and another mechanism without harm, so their captures show no fault. Since then a consumer that
 commits all the time and a producer that aborts all its transactions have causes. Fetches of a few bytes and
 throttled replication, which delayed nobody in the recordings, have none.
+
+Seed 13 has names that nobody can resolve, settings that cannot work, and frameworks on top of clients. Two
+of its eight first lines were right, and no healthy capture was warned of. Three of the wrong ones state the
+refusal, its error and the client, in the words of `errors_repeated`; the truth was written before as a cause
+of its own, so they count as wrong. One more recording is left out: a topic with two replicas took a minimum
+of three in sync, and no request of its capture was refused. These recordings are not in the repository.
 
 The recordings of seeds 1 to 12 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all

@@ -21,6 +21,9 @@ BACK_NS = 120 * SECOND
 RESTART_NS = 2 * SECOND
 """A server that accepts connections sooner than this, and refused none, did not end."""
 
+NOT_LET_IN = ("login_absent", "credentials_refused", "authentication_failed", "closed_at_once")
+"""Signals of clients whose connections a server closes before they can work."""
+
 HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
@@ -165,7 +168,7 @@ def broker_down(case: Case) -> Diagnosis | None:
 def broker_frozen(case: Case) -> Diagnosis | None:
     """No byte from a server while requests of several connections waited."""
     silent = case.anchor
-    if not _is_long(case) or _waits_for_another(case) or _ended_first(case):
+    if not _is_long(case) or _waits_for_another(case) or _ended_first(case) or _keeps_out(case):
         return None
     alone = silent.measures["connections"] == 1
     waiting = counted(silent.requests, "request")
@@ -223,6 +226,16 @@ def _ended_first(case: Case) -> bool:
     closed = [one for one in ended if one.measures["by_server"] >= BY_SERVER * one.measures["connections"]]
     gone = [*closed, *case.near(("attempts_refused",), Relation.SUBJECT, SECOND, 0)]
     return any(one.begin_ns - silent.begin_ns < FROZEN_NS for one in gone)
+
+
+def _keeps_out(case: Case) -> bool:
+    """Return whether those who wait are clients that the server does not let in.
+
+    It closes their connections; a capture that lacks packets may lack how one of them ended.
+    """
+    silent = case.anchor
+    refused = case.near(NOT_LET_IN, Relation.SERVER, silent.begin_ns, 0)
+    return bool(silent.clients) and set(silent.clients) <= {name for one in refused for name in one.clients}
 
 
 def _waits_for_another(case: Case) -> bool:

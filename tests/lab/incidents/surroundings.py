@@ -1,4 +1,4 @@
-"""What surrounds clients: names that lead nowhere, impatient settings, slips of operators, other frameworks.
+"""Surroundings of clients: names that lead nowhere, impatient settings, slips of operators, other frameworks.
 
 No rule was written with these in sight, as with those of `variants`."""
 
@@ -14,7 +14,7 @@ from tests.lab.incidents.variants import CONSUMER_PROTOCOL, NEW_GROUPS
 
 
 def misdirected(s: Scene, listener: str, advertised: str, **login: str) -> None:
-    """Let one broker advertise another address; clients start when that is so."""
+    """Make one broker advertise another address, then start clients."""
     broker = s.broker()
     topics = s.background(producers=1, consumers=1)
     s.later(s.brokers.restart, broker)
@@ -121,11 +121,10 @@ def in_sync_replicas_raised(s: Scene) -> None:
 @scenario("partition-without-leader", twin_of="leader-election")
 def partition_without_leader(s: Scene) -> None:
     """The only replica of a topic is on a broker that was down before anybody recorded."""
-    broker, topic = s.broker(), s.topic(1, replicas=1)
-    while s.brokers.leader(topic, 0) != broker.number:
-        topic = s.topic(1, replicas=1)
+    topic = s.topic(1, replicas=1)
+    s.background(producers=2, consumers=1)
+    broker = s.brokers.broker(s.brokers.leader(topic, 0))
     broker.stop()
-    s.background([topic, s.topic(3, replicas=2)], producers=0, consumers=1)
     s.roll(2)
     s.wait(8, 9)
     library = s.pick("librdkafka", "java", "franz-go")

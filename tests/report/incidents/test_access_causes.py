@@ -129,3 +129,16 @@ def test_clients_whose_logins_begin_to_fail_together_are_one_incident(tmp_path: 
     assert first.headline.startswith("2 clients fail to authenticate since ")
     assert "app-0 at 10.1.0.2, app-1 at 10.1.0.3" in first.headline
     assert [one.cause for one in others] == ["login_out_of_turn"]
+
+
+def test_a_server_that_keeps_a_client_out_is_not_frozen_where_the_capture_lacks_its_ends(tmp_path) -> None:
+    story = Story()
+    without_login(story)
+    for number in range(2):
+        line = story.connect("10.1.0.2", ("10.0.0.1", 9094), client_id="plain", at_ms=15_100 + number)
+        line.ask(15_110 + number, ApiKey.METADATA, 9, {"topics": []})
+    later = story.connect("10.1.0.2", ("10.0.0.1", 9094), client_id="plain", at_ms=20_000)
+    later.call(20_001, 1, ApiKey.API_VERSIONS, 0, {}, {"error_code": 0, "api_keys": []})
+    causes = [one.cause for one in analyzed(story, tmp_path).incidents]
+    assert "login_missing" in causes
+    assert "broker_frozen" not in causes

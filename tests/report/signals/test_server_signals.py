@@ -42,3 +42,20 @@ def test_a_server_that_refuses_again_and_again_is_down(seconds: range, down: boo
     if found is not None:
         assert found.subject.name == "10.0.0.9:9092"
         assert "6 attempts to connect refused until the end of the capture" in found.headline
+
+
+def test_a_server_that_closes_new_connections_at_once_has_not_died() -> None:
+    """It has accepted them since; one refused attempt in a capture with losses is not enough."""
+    steady = pair_connections()[:1]
+    closed = [
+        connection(
+            200 + number, client_host="10.1.0.5", client_id="busy", closed_by="server",
+            first_time_ns=BEGIN + 10 * SECOND + number * SECOND // 5,
+            last_time_ns=BEGIN + 10 * SECOND + number * SECOND // 5 + 5_000_000,
+        )
+        for number in range(40)
+    ]  # fmt: skip
+    attempt = [row | {"client_host": "10.1.0.5"} for row in refused("10.0.0.1", range(14, 15))]
+    other = closed[20] | {"connection": 300, "client_port": 50_000, "client_id": "other"}
+    rows = [*steady, *closed, other, *attempt]
+    assert "broker_killed" not in loud(report_of((), (), rows))
