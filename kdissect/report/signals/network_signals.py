@@ -130,6 +130,8 @@ def _gaps(steps: list[PathStep], end_ns: int) -> list[tuple[int, int]]:
 
 
 def _gaps_between(heard: list[tuple[int, int]], end_ns: int) -> list[tuple[int, int]]:
+    if not heard:
+        return []  # of a host of which the capture has nothing, no silence is known
     following = [first for first, _ in heard[1:]] + [end_ns]
     return [
         (last, first) for (_, last), first in zip(heard, following, strict=True) if first - last >= SILENT_NS

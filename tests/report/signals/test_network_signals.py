@@ -55,6 +55,13 @@ def test_a_host_that_is_not_heard_while_data_to_it_is_sent_again() -> None:
     assert set(incident.impact.clients) == {f"client-{n} at {CLIENT}" for n in range(1, 5)}
 
 
+def test_a_host_of_which_no_packet_was_captured_is_not_silent() -> None:
+    """A capture may have one direction only: nobody knows what the other one sent, and when."""
+    steps = [row for row in traffic() if sender_of(row) != CLIENT]
+    spans = [standstill(CLIENT, server, False, CUT_S * 1000 + 100, BACK_S * 1000) for server in BROKER_HOSTS]
+    assert "path_dead" not in [cause for cause, _ in causes(report_of(steps, spans))]
+
+
 def test_one_pair_of_hosts_that_cannot_reach_each_other() -> None:
     steps = without(traffic(), {CLIENT}, {CLIENT, BROKER})
     spans = [standstill(CLIENT, BROKER, False, CUT_S * 1000, BACK_S * 1000)]
