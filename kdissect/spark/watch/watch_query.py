@@ -255,7 +255,7 @@ class WatchQuery:
                 figures = self._run(plan)
                 changes = self._find_incidents(plan, index, figures)
                 if attempt.out is not None:
-                    figures.files += self._write_figures(attempt.out, plan, index, figures, skipped.packets)
+                    figures.files += self._write_figures(attempt.out, plan, index, figures, skipped)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
@@ -292,15 +292,22 @@ class WatchQuery:
         return self._incidents.add(span, figures.finished, figures.unfinished)
 
     def _write_figures(
-        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, skipped: int
+        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, skipped: Skipped
     ) -> list[str]:
         """Write what reports are made from. Return the paths of the files. Raise OutputError.
 
-        Packets that were skipped count as dropped.
+        Packets that were skipped count as dropped. Before the first packet that is read there is no time at
+        which they could count, and figures without a time are too old to be kept: the first batch that has
+        one takes them along.
         """
         assert plan.steps is not None
         assert plan.page is not None
         latest_ns = index.latest_time_ns or plan.now_ns
+        last = self._store.last
+        if plan.now_ns == 0:
+            skipped = Skipped()
+        elif last.now_ns == 0:
+            skipped = skipped.plus(Skipped(*last.skipped))
         facts = capture_facts(index, Counts(*figures.packets))
         header = FigureHeader(
             plan.batch,
@@ -308,7 +315,7 @@ class WatchQuery:
             index.earliest_time_ns or latest_ns,
             latest_ns,
             StepGrids(plan.steps, plan.page),
-            replace(facts, dropped_packets=facts.dropped_packets + skipped),
+            replace(facts, dropped_packets=facts.dropped_packets + skipped.packets),
             self._settings.filters,
         )
         try:

@@ -125,19 +125,22 @@ def test_holes_and_other_files_are_reported(
     assert reports[-1].commit.lost == 2
 
 
-def test_a_watch_that_is_behind_skips_and_counts(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most_files", "read", "skipped"), [(6, [1, 2, 0], [5]), (3, [0, 1, 2, 0], [3, 2])])
+def test_a_watch_that_is_behind_skips_and_counts(
+    engine: Engine, tmp_path: Path, most_files: int, read: list[int], skipped: list[int]
+) -> None:
     """Eight files wait, five of them for too long; rows are those of the other three."""
     paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 8))
     for number, path in enumerate(paths):
         os.utime(path, (1_792_000_000 + 10 * number,) * 2)
     sizes, packets = [path.stat().st_size for path in paths], [len(packets_of(path)[1]) for path in paths]
-    reports = watched(engine, tmp_path, most_files=6, skip_behind_s=20)
-    assert [report.files for report in reports] == [1, 2, 0]
+    reports = watched(engine, tmp_path, most_files=most_files, skip_behind_s=20)
+    assert [report.files for report in reports] == read
     commit = reports[-1].commit
     assert commit.skipped == [5, sum(sizes[:5]), sum(packets[:5])]
     assert (commit.lost, reports[-1].skipped_packets) == (0, sum(packets[:5]))
     notices = [notice for report in reports for notice in report.notices]
-    assert [notice.split(",")[0] for notice in notices] == ["skipped 5 files"]
+    assert [notice.split(",")[0] for notice in notices] == [f"skipped {count} files" for count in skipped]
     (tmp_path / "read").mkdir()
     for path in paths[5:]:
         path.rename(tmp_path / "read" / path.name)
