@@ -101,6 +101,10 @@ class Broker:
     def name(self) -> str:
         return f"broker {self.number} ({self.address})"
 
+    @property
+    def ip(self) -> str:
+        return self.address.rpartition(":")[0]
+
     def kill(self) -> None:
         self.child.kill()
 
@@ -347,13 +351,12 @@ class Brokers:
 
     def wait_until_listening(self, broker: Broker, patience: float = 40) -> int:
         """Return when the broker accepts connections of clients; give that moment."""
-        host = broker.address.split(":")[0]
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             try:
                 # The operator's listener, so that no capture shows the attempt.
                 admin = self.network.port(broker.number, "ADMIN")
-                socket.create_connection((host, admin), 1).close()
+                socket.create_connection((broker.ip, admin), 1).close()
                 return time.time_ns()
             except OSError:
                 time.sleep(0.1)

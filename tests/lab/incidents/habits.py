@@ -9,6 +9,7 @@ import time
 from functools import partial
 
 from tests.lab.incidents.groups import fed_topic
+from tests.lab.incidents.paths import blame_pair, way_between_brokers
 from tests.lab.incidents.scene import Scene, scenario
 
 # --- clients ---
@@ -104,16 +105,9 @@ def records_limit_lowered(s: Scene) -> None:
 @scenario("brokers-cut-off", place="hosts", twin_of="pair-dead")
 def brokers_cut_off(s: Scene) -> None:
     """Two brokers cannot reach each other, while clients reach both."""
-    broker = s.broker()
-    other = s.pick(*(one for one in s.brokers.all if one is not broker))
-    way = s.way_to(broker.host)
-    s.background(producers=3, consumers=2)
-    s.opening()
-    s.wait(10, 12)
-    ends = [one.address.split(":")[0] for one in (broker, other)]
+    way, ends = way_between_brokers(s)
     onset = way.set(cut=True, peer=ends[1])
-    subject = {"kind": "path", "host": ends[0], "peer": ends[1], "name": f"path {ends[0]} to {ends[1]}"}
-    s.blame("path_dead", subject, ends, onset, accepted=["follower_behind"])
+    blame_pair(s, "path_dead", ends, onset, accepted=["follower_behind"])
     s.later(way.set)
     s.wait(15, 17)
 

@@ -15,6 +15,7 @@ from tests.lab.incidents.brokers import USERS, Broker
 from tests.lab.incidents.groups import fed_topic
 from tests.lab.incidents.requests import lone_producer
 from tests.lab.incidents.scene import Scene, scenario
+from tests.lab.incidents.servers import misadvertise
 from tests.lab.security import PASSWORD, USER
 
 STRICT = (
@@ -211,14 +212,8 @@ def advertised_other_broker(s: Scene) -> None:
     broker = s.broker()
     other = s.pick(*(one for one in s.brokers.all if one is not broker))
     topics = s.background(producers=1, consumers=1)
-    s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, other.address)
-    s.brokers.ready()
-    s.brokers.elect_preferred(*topics)
-    s.roll()
-    subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": other.address}
     names = [f"broker {broker.number}", broker.address, other.address]
-    s.blame("wrong_advertised_listener", subject, names, s.truth["begin_ns"])
+    misadvertise(s, broker, topics, other.address, names)
     for library in s.random.sample(("librdkafka", "java", "franz-go", "kafkajs", "sarama"), 3):
         s.start("produce", library, topics=topics, per_second=10)
     s.start("consume", topics=topics)

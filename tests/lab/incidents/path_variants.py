@@ -56,7 +56,7 @@ def host_down(s: Scene) -> None:
     s.wait(10, 13)
     onset = way.set(cut=True)
     broker.kill()
-    names = [broker.address, f"broker {broker.number}", broker.address.split(":")[0]]
+    names = [broker.address, f"broker {broker.number}", broker.ip]
     subject = {"kind": "server", "id": broker.number, "address": broker.address, "name": broker.name}
     s.blame("path_dead", subject, names, onset, accepted=["broker_killed", "broker_frozen"])
     s.wait(15, 17)

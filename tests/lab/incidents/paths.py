@@ -36,6 +36,23 @@ def blame_path(s: Scene, cause: str, host: str, onset: int, **more: object) -> N
     s.blame(cause, {"kind": "path", "host": address, "name": f"host {address}"}, names, onset, **more)
 
 
+def way_between_brokers(s: Scene) -> tuple[Way, list[str]]:
+    """Put a forwarder on a broker's way, begin to record; return the way, and the ends of a pair on it."""
+    broker = s.broker()
+    other = s.pick(*(one for one in s.brokers.all if one is not broker))
+    way = s.way_to(broker.host)
+    s.background(producers=3, consumers=2)
+    s.opening()
+    s.wait(10, 12)
+    return way, [broker.ip, other.ip]
+
+
+def blame_pair(s: Scene, cause: str, ends: list[str], onset: int, **more: object) -> None:
+    """Note that the way between two hosts is to blame."""
+    subject = {"kind": "path", "host": ends[0], "peer": ends[1], "name": f"path {ends[0]} to {ends[1]}"}
+    s.blame(cause, subject, ends, onset, **more)
+
+
 @scenario("path-dead", twin_of="broker-frozen", place="hosts")
 def path_dead(s: Scene) -> None:
     host, way = harmed_host(s, "broker", "client")
@@ -58,10 +75,8 @@ def pair_dead(s: Scene) -> None:
     s.opening()
     s.wait(10, 13)
     broker = s.broker()
-    client, server = s.place.address("c2"), broker.address.split(":")[0]
-    onset = way.set(cut=True, peer=server)
-    subject = {"kind": "path", "host": client, "peer": server, "name": f"path {client} to {server}"}
-    s.blame("path_dead", subject, [client, server], onset)
+    onset = way.set(cut=True, peer=broker.ip)
+    blame_pair(s, "path_dead", [s.place.address("c2"), broker.ip], onset)
     s.wait(8, 11)
     s.ended(way.set())
     s.wait(8, 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from tests.lab.incidents.brokers import Broker
 from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.scene import Scene, scenario
 
@@ -121,11 +122,24 @@ def follower_behind(s: Scene) -> None:
     s.opening()
     s.wait(9, 11)
     others = [b for b in s.brokers.all if b is not broker]
-    onset = way.set(cut=True, peer=others[0].address.split(":")[0])
-    names = [broker.address, f"broker {broker.number}", broker.address.split(":")[0]]
+    onset = way.set(cut=True, peer=others[0].ip)
+    names = [broker.address, f"broker {broker.number}", broker.ip]
     subject = {"kind": "server", "id": broker.number, "address": broker.address, "name": broker.name}
     s.blame("follower_behind", subject, names, onset, accepted=["path_dead"])
     s.wait(17, 19)
+
+
+def misadvertise(
+    s: Scene, broker: Broker, topics: list[str], advertised: str, names: list[str], listener: str = "CLIENT"
+) -> None:
+    """Restart a broker that advertises another address, and begin to record; `names` tell the culprit."""
+    s.later(s.brokers.restart, broker)
+    s.brokers.restart(broker, advertised, listener)
+    s.brokers.ready()
+    s.brokers.elect_preferred(*topics)  # else it leads nothing, and nobody needs it
+    s.roll()
+    subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": advertised}
+    s.blame("wrong_advertised_listener", subject, names, s.truth["begin_ns"])
 
 
 @scenario("wrong-advertised-listener")
@@ -133,15 +147,8 @@ def wrong_advertised_listener(s: Scene) -> None:
     """A broker comes back from a restart with an address in its advertised listeners that leads nowhere."""
     broker = s.broker()
     topics = s.background(producers=1, consumers=1)
-    host = broker.address.split(":")[0]
-    wrong = f"{host}:9999"
-    s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, f"{broker.address.split(':')[0]}:9999")
-    s.brokers.ready()
-    s.brokers.elect_preferred(*topics)  # else it leads nothing, and nobody needs it
-    s.roll()
-    subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": wrong}
-    s.blame("wrong_advertised_listener", subject, [wrong], s.truth["begin_ns"])
+    wrong = f"{broker.ip}:9999"
+    misadvertise(s, broker, topics, wrong, [wrong])
     for library in s.random.sample(
         ("librdkafka", "java", "franz-go", "kafkajs", "sarama", "kafka-python"), 3
     ):

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from tests.lab.incidents.brokers import USERS
 from tests.lab.incidents.groups import fed_topic
+from tests.lab.incidents.paths import blame_pair, way_between_brokers
 from tests.lab.incidents.requests import lone_producer
 from tests.lab.incidents.scene import Scene, scenario
+from tests.lab.incidents.servers import misadvertise
 from tests.lab.incidents.variants import CONSUMER_PROTOCOL, NEW_GROUPS
 
 # --- addresses ---
@@ -17,14 +19,8 @@ def misdirected(s: Scene, listener: str, advertised: str, **login: str) -> None:
     """Make one broker advertise another address, then start clients."""
     broker = s.broker()
     topics = s.background(producers=1, consumers=1)
-    s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, advertised, listener)
-    s.brokers.ready()
-    s.brokers.elect_preferred(*topics)
-    s.roll()
-    subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": advertised}
     names = [f"broker {broker.number}", broker.address, advertised]
-    s.blame("wrong_advertised_listener", subject, names, s.truth["begin_ns"])
+    misadvertise(s, broker, topics, advertised, names, listener)
     own = {"topics": topics, "bootstrap": s.brokers.bootstrap(listener), **login}
     for library in s.random.sample(("librdkafka", "java", "franz-go", "kafkajs", "sarama"), 3):
         s.start("produce", library, per_second=10, **own)
@@ -50,13 +46,11 @@ def bootstrap_refused(s: Scene) -> None:
     topics = s.background(producers=2, consumers=1)
     s.opening()
     s.wait(9, 11)
-    host = s.brokers.all[0].address.split(":")[0]
+    wrong = f"{s.brokers.all[0].ip}:9999"
     library = s.pick("librdkafka", "java", "franz-go", "sarama")
-    lost, address = lone_producer(s, library, topics=topics, bootstrap=f"{host}:9999")
+    lost, address = lone_producer(s, library, topics=topics, bootstrap=wrong)
     accepted = ["broker_down", "connections_refused"]
-    s.blame_started(
-        "address_refused", lost, also=[address, f"{host}:9999"], opened_to=(9999,), accepted=accepted
-    )
+    s.blame_started("address_refused", lost, also=[address, wrong], opened_to=(9999,), accepted=accepted)
     s.wait(14, 15)
 
 
@@ -138,16 +132,9 @@ def partition_without_leader(s: Scene) -> None:
 @scenario("replica-far", place="hosts", twin_of="path-slow")
 def replica_far(s: Scene) -> None:
     """The way between two brokers becomes long: writes of acks=all wait for the replica behind it."""
-    broker = s.broker()
-    other = s.pick(*(one for one in s.brokers.all if one is not broker))
-    way = s.way_to(broker.host)
-    s.background(producers=3, consumers=2)
-    s.opening()
-    s.wait(10, 12)
-    ends = [one.address.split(":")[0] for one in (broker, other)]
+    way, ends = way_between_brokers(s)
     onset = way.set(delay_s=s.between(0.08, 0.12), peer=ends[1])
-    subject = {"kind": "path", "host": ends[0], "peer": ends[1], "name": f"path {ends[0]} to {ends[1]}"}
-    s.blame("path_slow", subject, ends, onset, accepted=["follower_behind"])
+    blame_pair(s, "path_slow", ends, onset, accepted=["follower_behind"])
     s.later(way.set)
     s.wait(14, 16)
 

@@ -18,6 +18,7 @@ from tests.lab.incidents.first_packet import Mark
 from tests.lab.incidents.groups import POLL_MS, fed_topic, last_poll_ns
 from tests.lab.incidents.requests import lone_producer
 from tests.lab.incidents.scene import Scene, scenario
+from tests.lab.incidents.servers import misadvertise
 from tests.lab.process import Child
 
 NEW_GROUPS = (
@@ -124,21 +125,15 @@ def advertised_silent(s: Scene) -> None:
     """A broker advertises an address from which no answer ever comes, as behind a firewall."""
     broker = s.broker()
     topics = s.background(producers=1, consumers=1)
-    host = broker.address.split(":")[0]
+    host = broker.ip
+    wrong = f"{host}:9999"
     deaf = Child(
         "deaf port",
         [*s.place.command(broker.host), sys.executable, "-m", "tests.lab.incidents.deaf_port", host, "9999"],
         s.folder / "deaf.log",
     ).start()
     s.later(deaf.kill)
-    s.later(s.brokers.restart, broker)
-    s.brokers.restart(broker, f"{broker.address.split(':')[0]}:9999")
-    s.brokers.ready()
-    s.brokers.elect_preferred(*topics)
-    s.roll()
-    wrong = f"{host}:9999"
-    subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": wrong}
-    s.blame("wrong_advertised_listener", subject, [wrong], s.truth["begin_ns"])
+    misadvertise(s, broker, topics, wrong, [wrong])
     for library in s.random.sample(("librdkafka", "java", "franz-go", "kafkajs", "sarama"), 3):
         s.start("produce", library, topics=topics, per_second=10)
     s.start("consume", topics=topics)
