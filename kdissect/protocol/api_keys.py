@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """All APIs of Kafka 4.4, and those that earlier releases had."""
+    """All APIs of the newest of `releases.RELEASES`, and those that earlier ones had."""
 
     PRODUCE = 0
     FETCH = 1

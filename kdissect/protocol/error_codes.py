@@ -1,4 +1,4 @@
-"""The error codes of Kafka 4.4 by name, whether a client may try again, and named sets of codes.
+"""Kafka's error codes by name, whether a client may try again, and named sets of codes.
 
 An error code is an int16 in a response (the section "Error Codes" of the protocol guide). Any broker may send
 a number that is not in the list, so `error_name` has an answer for every number. Everything outside this
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of Kafka 4.4."""
+    """All error codes of the newest of `releases.RELEASES`."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -153,7 +153,7 @@ class ErrorCode(IntEnum):
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that Kafka 4.4 does not have."""
+    """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that is not in `ErrorCode`."""
     return NAMES.get(code) or f"UNKNOWN({code})"
 
 

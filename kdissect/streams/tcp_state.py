@@ -53,19 +53,18 @@ def _note_opening(state: State, connection: int, direction: int, segment: Segmen
     """
     row = state.connections[connection]
     side = direction - 2 * connection
-    is_open = row.client_side < 0 or row.protocol == UNDECIDED
     row.handshake = 1
+    if row.client_side < 0 or row.protocol == UNDECIDED:
+        row.client_side = 1 - side if segment.flags & FLAG_ACK else side
     begin_at(state, direction, segment.sequence, False)
     if segment.flags & FLAG_ACK:
         begin_at(state, other_direction(direction), segment.acknowledgment, True)
         if row.syn_ack_ns == 0:
             row.syn_ack_ns = segment.time_ns
-        row.client_side = 1 - side if is_open else row.client_side
         return
     if row.syn_ack_ns == 0:
         row.syn_ns = segment.time_ns
     row.opened_by = side << 32 | ((segment.sequence - 1) & SEQUENCE_MASK)
-    row.client_side = side if is_open else row.client_side
 
 
 @jit_inner

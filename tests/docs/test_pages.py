@@ -6,6 +6,8 @@ import pytest
 
 from kdissect.errors import ExitCode
 from kdissect.limits import LIMITS
+from kdissect.protocol.releases import RELEASES
+from kdissect.protocol.schema.registry import APIS
 from kdissect.report.model.findings import Severity
 from kdissect.report.summary_thresholds import COUNTS, LATENCIES
 from tests.docs.blocks import DOCS, ROOT
@@ -33,6 +35,12 @@ def test_every_limit_is_described_with_its_default(name: str) -> None:
     usual = LIMITS[name].usual
     text = f"{usual >> 20}m" if usual % (1 << 20) == 0 else str(usual)
     assert f"| `{name}` | {text}" in section("limits.md", "Bounds")
+
+
+def test_the_apis_and_versions_that_are_known_are_counted() -> None:
+    versions = sum(len(api.versions) for api in APIS.values())
+    known = f"All {len(APIS)} APIs of Kafka {RELEASES[-1]} are known in all {versions} versions"
+    assert known in section("limits.md", "What is taken for Kafka")
 
 
 @pytest.mark.parametrize("figure", [*LATENCIES, *COUNTS])

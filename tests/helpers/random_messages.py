@@ -29,9 +29,9 @@ MANY = 130  # elements, of which a compact length takes two bytes
 TEXTS = ("", "orders", "Łódź-漢字-🎈", "long " * 30)
 WILD_TEXTS = (*TEXTS, "\udcff\udc80 not UTF-8", "nul\0")
 WILD_INT64 = (0, 1, -1, 2**63 - 1, -(2**63))
-# kio 0.6 and kafka-python 3 know the error codes of Kafka 4.3.
-KNOWN_TO_PEERS = [code for code in ErrorCode if code <= ErrorCode.SHARE_SESSION_LIMIT_REACHED]
 TAME_INT64 = (0, 1, -1, 1_700_000_000_123, 2**40)
+# kio 0.6 and kafka-python 3 know the error codes of Kafka 4.3.
+TAME_ERRORS = [code for code in ErrorCode if code <= ErrorCode.SHARE_SESSION_LIMIT_REACHED]
 
 
 def messages(message: Message, version: int) -> st.SearchStrategy[dict[str, Any]]:
@@ -95,6 +95,6 @@ def _one(rng: Random, field: Field, version: int, tame: bool, tags: bool) -> Any
         case "bytes" | "records":
             return rng.randbytes(rng.choice((0, 5, 200)))
         case _ if tame and field.role == "error":
-            return int(rng.choice(KNOWN_TO_PEERS))
+            return int(rng.choice(TAME_ERRORS))
     low, high = INTEGERS[field.type]
     return rng.choice((low, high - 1, max(low, -1), 0, rng.randrange(low, high)))

@@ -16,11 +16,11 @@ A file is comments (`#`), then a header line, then lines whose indent of two spa
     versions = n | n "-" m | n "+" | "none"; where nothing is said, all of the parent's
 
 Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482),
-`live` ones (what Kafka 4.4 still serves), `unstable` ones (served only if the broker's operator wants it),
-`was` (a former name). After `request` or `response`, `header 0 for 0+` overrides the version of the message's
-header, and `trailing 0-2` lets an empty array stand behind the message. A file without an API holds plain
-messages, such as those carried inside `bytes`; `prefixed` says that a 2-byte version stands before the body.
-`as` names the message that a `bytes` field carries.
+`live` ones (what the newest of `releases.RELEASES` serves), `unstable` ones (served only if the broker's
+operator wants it), `was` (a former name). After `request` or `response`, `header 0 for 0+` overrides the
+version of the message's header, and `trailing 0-2` lets an empty array stand behind the message. A file
+without an API holds plain messages, such as those carried inside `bytes`; `prefixed` says that a 2-byte
+version stands before the body. `as` names the message that a `bytes` field carries.
 
 Versions are Python ranges. A wrong line raises `SchemaError` with its file and line number: the schema is
 ours, so a mistake in it is a bug, unlike wrong bytes, which are faults.

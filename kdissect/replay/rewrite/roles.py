@@ -1,4 +1,4 @@
-"""Rewriting by role: one rule for a topic name, wherever in 95 APIs one stands.
+"""Rewriting by role: one rule for a topic name, wherever in any API one stands.
 
 In: the tree of a request as captured. Out: the same tree with the values of the target. A message at one
 version is compiled, once, to closures that go over a decoded tree in place and give every value that has a

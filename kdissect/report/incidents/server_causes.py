@@ -231,7 +231,7 @@ def _ended_first(case: Case) -> bool:
 def _keeps_out(case: Case) -> bool:
     """Return whether those who wait are clients that the server does not let in.
 
-    It closes their connections; a capture that lacks packets may lack how one of them ended.
+    It closes their connections. A capture that lacks packets may not show how one of them ended.
     """
     silent = case.anchor
     refused = case.near(NOT_LET_IN, Relation.SERVER, silent.begin_ns, 0)

@@ -11,6 +11,7 @@ else a pair of hosts.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -130,12 +131,9 @@ def _gaps(steps: list[PathStep], end_ns: int) -> list[tuple[int, int]]:
 
 
 def _gaps_between(heard: list[tuple[int, int]], end_ns: int) -> list[tuple[int, int]]:
-    if not heard:
-        return []  # of a host of which the capture has nothing, no silence is known
-    following = [first for first, _ in heard[1:]] + [end_ns]
-    return [
-        (last, first) for (_, last), first in zip(heard, following, strict=True) if first - last >= SILENT_NS
-    ]
+    """Return the times of `SILENT_NS` or more between what was heard; none if nothing was."""
+    steps = pairwise([*heard, (end_ns, end_ns)])
+    return [(last, first) for (_, last), (first, _) in steps if first - last >= SILENT_NS]
 
 
 def _silence(context: SignalContext, series: PathSeries, episodes: list[Episode]) -> Signal:

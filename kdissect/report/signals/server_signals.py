@@ -197,7 +197,7 @@ def _end(context: SignalContext, name: str, connections: _OpenConnections, rows:
     facts = context.connections
     begin, end = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
     alive = connections.open_at(begin)
-    # A server that has gone accepts nothing: what it closes later, it let in later.
+    # Connections that were accepted after the first of these had ended did not end with it.
     rows = rows[facts.first_ns[rows] <= begin]
     rows = rows[facts.by_server[rows] | connections.went_on(rows, (begin, end))]
     if len(rows) < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)):

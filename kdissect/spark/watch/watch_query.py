@@ -296,32 +296,37 @@ class WatchQuery:
     ) -> list[str]:
         """Write what reports are made from. Return the paths of the files. Raise OutputError.
 
-        Packets that were skipped count as dropped. Before the first packet that is read there is no time at
-        which they could count, and figures without a time are too old to be kept: the first batch that has
-        one takes them along.
+        Packets that were skipped count as dropped.
         """
         assert plan.steps is not None
         assert plan.page is not None
         latest_ns = index.latest_time_ns or plan.now_ns
-        last = self._store.last
-        if plan.now_ns == 0:
-            skipped = Skipped()
-        elif last.now_ns == 0:
-            skipped = skipped.plus(Skipped(*last.skipped))
         facts = capture_facts(index, Counts(*figures.packets))
+        dropped = self._skipped_packets(plan, skipped)
         header = FigureHeader(
             plan.batch,
             plan.batch,
             index.earliest_time_ns or latest_ns,
             latest_ns,
             StepGrids(plan.steps, plan.page),
-            replace(facts, dropped_packets=facts.dropped_packets + skipped.packets),
+            replace(facts, dropped_packets=facts.dropped_packets + dropped),
             self._settings.filters,
         )
         try:
             return write_batch(folder, header, self._incidents.finished, self._incidents.unfinished)
         except OSError as error:
             raise OutputError.of(folder, error) from None
+
+    def _skipped_packets(self, plan: BatchPlan, skipped: Skipped) -> int:
+        """Return how many skipped packets the figures of a batch count.
+
+        Until a packet is read no batch has a time, and figures without one are not kept. So the first batch
+        that has a time counts what was skipped before it.
+        """
+        last = self._store.last
+        if plan.now_ns == 0:
+            return 0
+        return skipped.packets + (Skipped(*last.skipped).packets if last.now_ns == 0 else 0)
 
     def _compact(self, now_ns: int) -> None:
         """Join files of figures once for each minute of the captures."""

@@ -234,7 +234,7 @@ public class LabClient {
         Files.writeString(Path.of(job.get("outcome")), text);
     }
 
-    /** Reads the release as kafka-clients states it: the class that tells it has moved in 4.4. */
+    /** Reads the release as kafka-clients states it: AppInfoParser, which has it too, moved in 4.4. */
     static String version() throws IOException {
         Properties facts = new Properties();
         try (InputStream file = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
