@@ -1,10 +1,10 @@
 """The user's cache: what can be made again, and is trusted when it is found again.
 
-Compiled kernels, Spark's class archive and an unpacked package are code. Whoever can write into the directory
-that holds them can run code as the user who loads them. So the directory is made for its owner alone (mode
-0700), and its owner, its mode and the directories above it are checked before anything is read from it. The
-rules are those of OpenSSH for the files of a user (StrictModes in sshd_config(5)): nobody but the user and
-the system may own a directory on the way, and nobody else may rename what is in it.
+Compiled kernels, Spark's class archive and an unpacked package are code. A user who can write into the
+directory that holds them can run code as the user who loads them. So the directory is made for its owner
+alone (mode 0700), and its owner, its mode and the directories above it are checked before anything is read
+from it. The rules are those of OpenSSH for the files of a user (StrictModes in sshd_config(5)): nobody but
+the user and the system may own a directory on the way, and nobody else may rename what is in it.
 
 Trusted are the user himself and the accounts of the system. Root trusts only root: with the home directory of
 another user (`sudo -E`), root must not run what that user left there.
@@ -53,7 +53,7 @@ def is_private(path: Path) -> bool:
 def check_private(path: Path) -> None:
     """Raise UntrustedCacheError unless a directory is the user's own, and nobody else can replace it.
 
-    What does not exist is not checked. An own directory that others may read is closed to them.
+    A missing directory is not checked. An own directory that others may read is closed to them.
     """
     for place in _on_the_way(path):
         with suppress(FileNotFoundError, NotADirectoryError):

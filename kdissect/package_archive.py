@@ -1,10 +1,10 @@
 """The package on its way to the executors of a cluster, where it is not installed.
 
 The driver packs its own copy into a zip archive, the schemas with it, and Spark brings that to every
-executor. Whoever imports kdissect from such an archive unpacks it once, into the user's cache under a name
-made of its contents, and goes on from there: data files are files again, and compiled kernels, which are kept
-by the place of their sources, serve the next run too. Where there is no home to write to, or others can write
-there, a new directory takes its place, in the executor's working directory or that for temporary files.
+executor. A process that imports kdissect from such an archive unpacks it once, into the user's cache under a
+name made of its contents, and goes on from there: data files are files again, and compiled kernels, which are
+kept by the place of their sources, serve the next run too. If there is no home to write to, or others can
+write there, a new directory takes its place, in the executor's working directory or that for temporary files.
 """
 
 import hashlib

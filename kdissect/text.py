@@ -4,7 +4,7 @@ Figures, times, sizes and addresses written and read.
 
 Nothing that came from a capture may move the cursor, change colours or reorder a line. Control characters
 (C0, C1), bidirectional overrides and other format characters, line and paragraph separators, combining marks
-without a letter, private and unassigned code points are written as escapes. What remains is measured in
+without a letter, private and unassigned code points are written as escapes. The rest is measured in
 terminal columns, of which East Asian wide characters take two (Unicode Standard Annex 11).
 
 Figures have three significant digits and a unit. Sizes are in powers of 1024 (IEC 80000-13), times of day are

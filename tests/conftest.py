@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("steady")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What a fixture starts, and so every test that uses it.
+# Processes that a fixture starts, and so every test that uses it.
 STARTS = {"engine": "spark", "analyzed": "spark", "target": "broker", "tab": "browser", "peer": "java"}
 NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
 

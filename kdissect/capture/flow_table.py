@@ -5,7 +5,8 @@ piece numbers. All arrays grow outside the kernel: `collect_segments` stops wher
 again from there.
 
 The functions for one packet are copied into the loop (`jit_inline`), because each takes a dozen arrays, and
-passing those cost more than the work: a packet took 277 ns and takes 44. What few packets need is not copied.
+passing those cost more than the work: a packet took 277 ns and takes 44. Code that few packets need is not
+copied.
 
 Before the packets of the split, the kernel reads those that the split recalls. They serve to recognise copies
 and fragments, and are not counted.
@@ -98,7 +99,7 @@ BUCKET_MULTIPLIERS = np.array(  # arbitrary odd numbers, the same for every work
 )
 B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
 NO_NEWS = 1 << 32  # above all acknowledgment numbers
-# Of one packet: for itself and for each fragment that waited for it, a descriptor and an acknowledgment.
+# One packet makes a descriptor and an acknowledgment for itself and for each fragment that waited for it.
 MOST_ROWS = 2 * (ip_fragments.HELD + 1)
 
 Int32s = NDArray[np.int32]
@@ -277,8 +278,8 @@ def _piece_of(
     """Return the piece of a segment, a new one if it begins one; there is room for it.
 
     The key of the segment, whose hash is `key`, stands in the first free row of `pieces`. Every SYN begins a
-    piece, except a repeated one. Whether it begins a connection depends on earlier packets, perhaps in
-    another split.
+    piece, except a repeated one. Earlier packets, perhaps in another split, decide if it begins a
+    connection.
     """
     new = state[PIECES]
     slot = _slot_of(slots, pieces, key, new)

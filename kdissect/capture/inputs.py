@@ -2,9 +2,9 @@
 
 A path is a capture, a directory of captures (one level), or '-' for standard input. Captures and directories
 may be URIs (see `storage`), whose last name may be a pattern (`*`, `[…]`). Captures may be compressed with
-gzip or zstd, which their first bytes show. What cannot be read at an offset (compressed files, standard
-input, pipes) is spooled to a directory of the caller, in bounded memory. A wrong argument raises InputError
-with one sentence. A compressed file that is cut off is read as far as possible, with a warning.
+gzip or zstd, which their first bytes show. A source that cannot be read at an offset (compressed files,
+standard input, pipes) is spooled to a directory of the caller, in bounded memory. A wrong argument raises
+InputError with one sentence. A compressed file that is cut off is read as far as possible, with a warning.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The first lines on standard error.
 
-What is read, and what the index of the captures holds, while Spark starts.
+It shows the captures and what their index holds, while Spark starts.
 """
 
 import os

@@ -36,7 +36,7 @@ def logged_paths(
 ) -> tuple[Sequence[str], Sequence[int], str | None]:
     """Return paths, ports and keylog for a replay: those that were chosen, or a log of them.
 
-    What is temporary stays until the stack is closed.
+    Temporary files stay until the stack is closed.
     """
     direct = chosen.paths, chosen.port, chosen.keylog
     if sum(map(_size, chosen.paths)) < FROM_BYTES:
@@ -65,7 +65,7 @@ def logged_paths(
 def exit_code_of(command: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run a command to its end. Return its exit code.
 
-    Ctrl-C reaches this process only. What ends it here asks the command to end, so that it removes its files.
+    Ctrl-C reaches this process only. Its end here asks the command to end, so that it removes its files.
     """
     with subprocess.Popen(command, env=variables, process_group=0) as process:
         try:

@@ -118,8 +118,8 @@ def prepare_run(
 ) -> AnalysisRun:
     """Return the run over captures: open and index them, report what is in them, and plan the work.
 
-    Whoever has something to check first does without the report (`announces`), and calls `announce` later.
-    The first Ctrl-C ends the command if a part of the captures is no use (`partial`).
+    A command that has something to check first does without the report (`announces`), and calls `announce`
+    later. The first Ctrl-C ends the command if a part of the captures is no use (`partial`).
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """

@@ -1,8 +1,8 @@
 """Exchanges around a match: those before and after it on its connection, as `grep -B` and `-A` show lines.
 
 In come all exchanges in order, each with whether it matches. Out go those to show, in this order: a match
-comes behind the exchanges before it on its connection that were not shown yet. What waits to become context
-is bounded in bytes: the oldest is dropped first, and `dropped` counts it.
+comes behind the exchanges before it on its connection that were not shown yet. The exchanges that wait to
+become context are bounded in bytes: the oldest is dropped first, and `dropped` counts it.
 """
 
 from collections import OrderedDict, deque

@@ -1,7 +1,7 @@
 """Exchanges as text: one line that says what happened, and on request the messages below it.
 
 In comes a decoded exchange with its object, as `jsonl.exchange_object` makes it, and the names of topics by
-their ids. What is unusual stands in the line itself: no response, no request, lost bytes, errors, faults.
+their ids. The line itself has what is unusual: no response, no request, lost bytes, errors, faults.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Exchanges become lines in several processes, and the lines come out in the order of the exchanges.
 
 One process reads captures; making lines of exchanges takes most of the time. So batches of packed exchanges
-go to forked workers in turn, and their results are awaited in the same turn. What is under way is bounded:
+go to forked workers in turn, and their results are awaited in the same turn. The work under way is bounded:
 two batches for each worker, each of a thousand exchanges or a megabyte. A larger exchange never goes to a
 worker (`PackedBatch.is_large`).
 

@@ -1,6 +1,6 @@
 """A message as text: the tree that `exchanges.describe` makes, indented, one field a line.
 
-A word that explains a number stands behind it in parentheses. What came from the wire is escaped, so nothing
+A word that explains a number stands behind it in parentheses. Text from the wire is escaped, so nothing
 in a capture can move the cursor, change colours or reorder a line. Bytes are shown as text if they are text,
 otherwise as hex.
 """

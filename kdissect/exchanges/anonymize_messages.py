@@ -103,7 +103,7 @@ RESOURCES: Mapping[Any, str | None] = {
 NAMELESS_RESOURCE = re.compile(r"-?\d+|kafka-cluster")
 """Names of brokers and of the cluster that name nothing of the user.
 
-Whatever else a client sends as the name of a broker may be that of a host.
+Another name of a broker that a client sends may be that of a host.
 """
 
 COORDINATED: Mapping[Any, str] = {0: "group", 1: "transaction"}

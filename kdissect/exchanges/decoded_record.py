@@ -64,7 +64,7 @@ def decode_record(record: Record, topic: str | None, decoder: PayloadDecoder) ->
 
 
 def header_fields(record: Record) -> dict[str, str | None]:
-    """Return headers by name, as text; what is no text is hex. Of two of one name the last one counts."""
+    """Return headers by name, as text; other bytes are hex. The last of several of one name counts."""
     return {
         header.key.decode("utf-8", "replace"): None if header.value is None else header_text(header.value)
         for header in record.headers

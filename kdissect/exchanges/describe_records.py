@@ -2,7 +2,7 @@
 
 In come the bytes of a records field, out goes a tree. Without records only the header of each batch (or
 message of magic 0 and 1) is shown, and nothing that producers wrote. With them every batch has `records` with
-offset, timestamp, key, value and headers; keys and values of control records are decoded. What is wrong with
+offset, timestamp, key, value and headers; keys and values of control records are decoded. An error in
 a batch is its `fault`. A last batch that is cut off is marked as `cut`, which is not a fault.
 """
 
@@ -90,7 +90,7 @@ def describe_records(
 ) -> dict[str, Any]:
     """Return size and batches of a records field, and on request the records in them.
 
-    Of a topic at its `place` keys and values are decoded, too.
+    The keys and values of a topic at its `place` are decoded, too.
     """
     batches = dict(_batch_headers(data))
     if with_records:

@@ -1,8 +1,9 @@
 """The filters of `kdissect.tables.filters` applied to single exchanges, and two filters that only a dump has.
 
-In come exchanges as pass two makes them, out goes which of them are selected. What headers tell (API, broker,
-connection, time, latency) is decided for many exchanges at once, before any of them waits for its turn. What
-only messages tell (client, topic, group, error) is decided for each exchange when its turn has come.
+In come exchanges as pass two makes them, out goes which of them are selected. The part that headers tell
+(API, broker, connection, time, latency) is decided for many exchanges at once, before any of them waits for
+its turn. The part that only messages tell (client, topic, group, error) is decided for each exchange when
+its turn has come.
 
 `topics_of`, `groups_of` and `errors_of` apply the same rules to the body of a request or a response alone.
 """

@@ -74,7 +74,7 @@ class PrescanResult(NamedTuple):
 def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
     """Return a processor that follows all connections of the splits, and pairs raw SASL tokens too.
 
-    What TCP did is left out: nobody reads it, and it would take more memory with every second captured.
+    The behaviour of TCP is left out: nobody reads it, and would take more memory with every second.
     """
     versions = np.array(highest_versions(), np.int64)
     return new_flow_processor(splits, versions, keys, tokens=True, follows_tcp=False)
@@ -100,7 +100,7 @@ def prescan_capture(
 ) -> PrescanResult:
     """Return the facts about a capture, reading it once, until it ends or `is_stopped`.
 
-    Of two names of one topic id the first is kept.
+    The first of two names of one topic id is kept.
     """
     processor = new_processor(splits, keys)
     facts = CollectedFacts()

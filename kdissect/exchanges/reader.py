@@ -8,7 +8,7 @@ waits until nothing earlier can come. That is so when it began before
 - every packet of the splits that are still to be read.
 
 A request without a response holds up all that began after it, until its connection has moved on or the
-capture ends. What waits is kept on disk beyond a limit (see `external_sort`).
+capture ends. Exchanges that wait are kept on disk beyond a limit (see `external_sort`).
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

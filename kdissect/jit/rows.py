@@ -61,7 +61,7 @@ def dtype_of(kind: type[Row]) -> np.dtype[np.void]:
 class RowTable(list[R], Generic[R]):
     """A table of rows where loops run as plain Python.
 
-    Where they are compiled an array stands in its place.
+    An array stands in its place when they are compiled.
     """
 
     def __init__(self, kind: type[R], array: Records) -> None:
@@ -102,7 +102,7 @@ def integers_of(array: Records) -> NDArray[np.int64]:
 def array_of(table: RowTable[R]) -> Records:
     """Return the structured array that holds a table's rows.
 
-    What is written there is written in the table.
+    A value that is written there is written in the table.
     """
     return cast("Records", table) if COMPILED else table.array
 

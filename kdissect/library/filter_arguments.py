@@ -1,7 +1,7 @@
 """The filters that `read` and `load_tables` take: the same as those of the commands.
 
 Names come as one or several, times as text (`time_expressions`), as datetime, as timedelta from the start of
-the capture, or as nanoseconds since the epoch. What is wrong raises UsageError with one sentence.
+the capture, or as nanoseconds since the epoch. A wrong value raises UsageError with one sentence.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 In come the partials of batches, in which tasks have added up calls and latencies anyway. Out come sums by
 labels that only grow. There are at most MOST_SERIES combinations of labels, and MOST_VALUES values of each.
-Whatever comes later is counted under "other", so that captured names cannot fill the memory of whoever
+Later ones are counted under "other", so that captured names cannot fill the memory of whoever
 scrapes. The slowest call of each API in a batch is kept as the example of its latency, with file and packet.
 """
 
@@ -32,7 +32,7 @@ SUMS = ("exchanges", "errors", "request_bytes", "response_bytes")
 
 
 class CallLabels(NamedTuple):
-    """Whose calls."""
+    """The subject of the calls."""
 
     api: str
     broker: str

@@ -2,8 +2,8 @@
 
 The figures are those of `WatchMetrics`, which `--metrics` serves as well. `otlp_metrics` states them as
 metrics of OpenTelemetry (cumulative, since the watch began), and its exporter sends them as Protobuf. A
-thread does this after batches, so that no batch waits for a collector. What was not sent is no loss: the
-next figures contain it.
+thread does this after batches, so that no batch waits for a collector. Figures that were not sent are no
+loss: the next ones contain them.
 """
 
 import threading

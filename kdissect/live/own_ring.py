@@ -1,8 +1,8 @@
 """A ring of capture files that is made of a stream: standard input, or what tcpdump writes.
 
 A thread reads the stream and divides it at packet boundaries into files of a second each, or shorter
-ones. A file gets its name when it is complete, so it is closed as soon as it is seen. What the watch has read
-is removed.
+ones. A file gets its name when it is complete, so it is closed as soon as it is seen. Files that the watch
+has read are removed.
 
 The ring holds at most `most_bytes`. If the analysis is that far behind, a stream that can wait waits. Packets
 that cannot wait, as those of an interface, are skipped and counted.

@@ -1,8 +1,9 @@
 """`--keep`: captures that are accounted for, and old, are removed from a watched directory.
 
 A file is accounted for when a batch that counts has read it as a capture. It is removed only if it is still
-that very file: a regular one, with the size, the time and the first bytes that it had then. What was skipped,
-what has grown since, links and everything else stay. A run that goes on knows the files of the one before.
+that very file: a regular one, with the size, the time and the first bytes that it had then. Files that were
+skipped or have grown since, links and everything else stay. A run that goes on knows the files of the one
+before.
 """
 
 import stat

@@ -1,6 +1,6 @@
 """Schemas that clients and a registry exchanged in plain HTTP, as far as the capture has it.
 
-In come requests and responses, out go schemas by id and GUID (`registry_schemas`). What is read:
+In come requests and responses, out go schemas by id and GUID (`registry_schemas`). It reads:
 
     GET  …/schemas/ids/17, …/schemas/guids/…       the schema in the response
     GET  …/subjects/orders-value/versions/3         the schema in the response, with its id

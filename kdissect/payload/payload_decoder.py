@@ -4,7 +4,7 @@ In come bytes, their topic and the headers of their record. An id in front of th
 the schema. Without one the schema of the subject `TOPIC-key` or `TOPIC-value` counts, if there is one. All
 other bytes are JSON, text, or neither.
 
-Of one topic, the decoder also keeps which schemas its values had (`used_schemas`), from which columns of SQL
+For one topic, the decoder also keeps which schemas its values had (`used_schemas`), from which columns of SQL
 get their types.
 
 A fault has its reason, such as "unknown schema id 17". The bytes themselves are never lost: callers show them

@@ -1,8 +1,8 @@
 """The schema of an id or of a subject, wherever schemas come from, each looked up once.
 
 In come ids, GUIDs and subjects, out go `Schema`s, or the reason why there is none. A source is a folder or a
-registry; the first one that has a schema counts. What was not found is remembered too, so hostile ids cost a
-look-up once, and at most MOST_LOOKUPS look-ups are made.
+registry; the first one that has a schema counts. A schema that was not found is remembered too, so hostile
+ids cost a look-up once, and at most MOST_LOOKUPS look-ups are made.
 """
 
 from collections.abc import Sequence

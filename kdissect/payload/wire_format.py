@@ -10,8 +10,7 @@
   `apicurio.value.globalId` or `apicurio.value.contentId` (`apicurio.key…` for keys) with 8 bytes, and no byte
   in front of the value.
 
-Whether 4 or 8 bytes follow the 0 cannot be told from them. The ids that are known decide; Confluent's comes
-first.
+The bytes do not tell if 4 or 8 of them follow the 0. The ids that are known decide; Confluent's comes first.
 """
 
 from collections.abc import Callable, Iterable

@@ -2,7 +2,7 @@
 
 `words_of(message, field)` returns the function from a value to its word, None for a field that is only a
 number. An unknown value has no word. The name of a field decides, since Kafka uses one name for one
-enumeration. Where one name has two (resource types of ACLs and of configs), the message decides too.
+enumeration. If one name has two (resource types of ACLs and of configs), the message decides too.
 """
 
 from collections.abc import Callable, Mapping

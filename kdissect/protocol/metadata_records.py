@@ -1,7 +1,7 @@
 """The records of a cluster's metadata log, as far as their headers go (KIP-631).
 
-What controllers fetch from each other, from the log or as a snapshot, are records whose value begins with
-three unsigned varints: the version of this frame, the type of the record, and its version. What follows is
+Controllers fetch records from each other, from the log or as a snapshot. The value of a record begins with
+three unsigned varints: the version of this frame, the type of the record, and its version. The rest is
 internal to brokers and not decoded; some of it is secret.
 """
 

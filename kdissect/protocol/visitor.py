@@ -12,8 +12,8 @@ The walk owns the rules of trees, so that no purpose has to repeat them:
 Messages inside bytes are the visitor's matter: some purposes take a fault in them for a reason to stop,
 others show it. `embedded_message` finds the message and version to go on with.
 
-Some names mean what a number beside them says: `resource_type` and `coordinator_type` are these numbers. What
-groups exchange inside bytes is for Kafka's own consumers only if `is_consumer_protocol` holds.
+Some names mean what a number beside them says: `resource_type` and `coordinator_type` are these numbers. The
+bytes that groups exchange are those of Kafka's own consumers only if `is_consumer_protocol` holds.
 """
 
 from collections.abc import Callable

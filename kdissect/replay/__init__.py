@@ -23,9 +23,9 @@ request ends in exactly one `disposition`, and the sum is checked.
 - A *handler* is how one captured request is replayed: a coroutine that yields effects (`effects`: parts to be
   sent, a gate to open, a pause) and is sent the replies. Handlers touch neither socket nor clock.
 - `engine` has a queue for each captured connection: order is kept, no more is in flight than was captured,
-  each request has its time by the pace. Everything that waits has a deadline. What waits for nothing is
-  encoded ahead of its moment, and goes by the fast path. Connections that share nothing are dealt out to
-  processes.
+  each request has its time by the pace. Everything that waits has a deadline. A request that waits for
+  nothing is encoded ahead of its moment, and goes by the fast path. Connections that share nothing are dealt
+  out to processes.
 - `net` has the connections to nodes of the target. Its module `transport` is the only one with sockets and a
   clock; tests put another one in its place, with a clock of their own.
 - `plan` says beforehand what a run would do, and `create_topics` creates what the target lacks. After the

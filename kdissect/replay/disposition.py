@@ -4,7 +4,7 @@
     sent     = answered + no answer due + timed out + closed + failed to send
     skipped  = policy + inter-broker + retry + version + lossy + dependency + headless + undecodable
 
-What the replayer sends of its own (handshakes, metadata, producer ids, heartbeats, further parts of a split
+A request of the replayer itself (handshakes, metadata, producer ids, heartbeats, further parts of a split
 request) is `synthetic` and counted apart.
 """
 

@@ -1,8 +1,8 @@
 """The plan: what a run would send, rewrite, convert and skip, and why.
 
 In: a capture, and what the target says about itself. Out: plain values, which are written as JSON and
-rendered by `results.run_text`. Every request is rewritten as a run would rewrite it, and not sent. What only
-a run can know (errors of the target, a first attempt that failed) is not in the plan.
+rendered by `results.run_text`. Every request is rewritten as a run would rewrite it, and not sent. The
+plan lacks what only a run can know (errors of the target, a first attempt that failed).
 """
 
 from collections import Counter

@@ -7,11 +7,11 @@ records, offsets, times and producers, and with right checksums.
 - A compressed batch is decompressed, blanked and compressed by the same codec. It has become shorter, and
   padding that every decompressor skips fills it up: a comment in the header of a gzip member (RFC 1952),
   skippable frames of lz4 and zstd (RFC 8878, section 3.1.2), empty blocks in snappy's framing for Java.
-  More and more digits instead of zeros are tried where the padding does not fit. Where digits of keys do not
+  More and more digits instead of zeros are tried where the padding does not fit. If digits of keys do not
   fit, keys become a few digits, or zeros.
 - A batch that cannot be read, or that does not fit, keeps its header, and the rest becomes BLANK bytes.
 - The type of a control record stays, and its value if it is that of a transaction's end. Brokers write both.
-- What stands behind the last whole batch becomes BLANK, apart from the header of a batch that is cut.
+- The bytes behind the last whole batch become BLANK, apart from the header of a batch that is cut.
 """
 
 import struct

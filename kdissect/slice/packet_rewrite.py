@@ -3,10 +3,10 @@
 In comes a packet as captured with the connection that it belongs to, out goes the packet that is written.
 
 - Addresses of link layers and of IP become others, in tunnels on every layer.
-- Payload comes from the overlay. What was captured of it is never copied.
+- Payload comes from the overlay. Captured payload is never copied.
 - A packet with plaintext of TLS gets that, and sequence numbers that count plaintext; a packet that only
   brought part of a record, or nothing new, has no payload. Acknowledgments count what was there by then.
-- What stands behind the IP packet, such as padding, becomes zeros; so do options of IP and of TCP that may
+- The bytes behind the IP packet, such as padding, become zeros; so do options of IP and of TCP that may
   identify somebody.
 - Lengths of IP and UDP and checksums of IP, TCP and UDP are written anew. A checksum over bytes that were not
   captured counts them as zeros, and that of a fragmented segment stays as it was.

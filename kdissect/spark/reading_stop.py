@@ -4,8 +4,8 @@ A job of Spark cannot be ended halfway and still return what it has. So its task
 processes of the run share, and end by themselves. They lie in files beside those of the run, or with the
 driver of a cluster (see `number_log`, `served_numbers`).
 
-    index      stops at once. What counts as read is what was indexed: both passes read it to its end.
-    pass one   stops at once. What counts as read are the splits before the first one that no task scanned.
+    index      stops at once. The indexed part counts as read: both passes read it to its end.
+    pass one   stops at once. The splits before the first one that no task scanned count as read.
     pass two   stops at the split that the furthest task has reached, so that all connections end there.
 
 A stop in pass one takes effect in pass two later: from its first task on, that pass gets as much time as the

@@ -1,7 +1,7 @@
 """The secrets of a key log on their way to the workers of a local run: through a socket, never through Spark.
 
-What travels with tasks lies in Spark's memory as blocks of broadcasts, may be spilled to its disk, and
-is served at its ports. Workers of a local run are processes of the same user on the same machine, so they
+Data that travels with tasks lies in Spark's memory as blocks of broadcasts, may be spilled to its disk,
+and is served at its ports. Workers of a local run are processes of the same user on the same machine, so they
 fetch the secrets themselves, from a socket (AF_UNIX) in the directory of the run that only its user may
 enter. Tasks carry the name of that socket.
 

@@ -68,7 +68,7 @@ QUIET_SETTINGS = {
 
 LOCAL_SETTINGS = {
     # Everybody on this machine reaches the loopback interface. Spark makes a secret for each run, which
-    # stays in the JVM, and refuses whoever does not know it. What it sends there needs no encryption.
+    # stays in the JVM, and refuses whoever does not know it. Data on that way needs no encryption.
     "spark.authenticate": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -101,7 +101,7 @@ EXECUTOR_PATH = (
 YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__hadoop_conf__")
 """Folder in which Spark unpacks the Hadoop settings of the driver in a container.
 
-What reads hdfs:// there needs them too.
+The readers of hdfs:// there need them too.
 """
 
 

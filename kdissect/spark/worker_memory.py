@@ -1,7 +1,7 @@
 """Memory of workers that have done a task: given back to the system while they wait for another one.
 
-Spark keeps the workers of one job for the next, and starts others for SQL beside them. What a dissection has
-freed stays in the pools of Arrow and of the C library: about 100 MiB a worker.
+Spark keeps the workers of one job for the next, and starts others for SQL beside them. Memory that a
+dissection has freed stays in the pools of Arrow and of the C library: about 100 MiB a worker.
 """
 
 import ctypes

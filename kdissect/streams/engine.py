@@ -23,8 +23,8 @@ compiled, and both return why they stopped:
     PORTS_REUSED    a segment belongs to a new connection                finish the one before it
     TOO_MUCH_HELD   all connections together hold too much               relieve (`memory_budget`)
 
-`StreamEngine` owns the state and handles the stops. Where a loop stops depends on the sizes of the pools, the
-outcome does not: a step that cannot be done has changed nothing.
+`StreamEngine` owns the state and handles the stops. The place where a loop stops depends on the sizes of the
+pools, the outcome does not: a step that cannot be done has changed nothing.
 """
 
 from collections.abc import Callable, Iterator

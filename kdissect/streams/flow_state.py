@@ -119,7 +119,7 @@ class DirectionRow(Row):
 
 @row_type
 class ChunkRow(Row):
-    """Bytes of one packet in a stream, or a gap. Of a lost gap time and packet are -1."""
+    """Bytes of one packet in a stream, or a gap. Time and packet of a lost gap are -1."""
 
     position: int  # of its first byte in the stream
     offset: int  # of that byte in the arena, GAP: there is none
@@ -216,7 +216,7 @@ ENDED_NAMES = ("open", "fin", "rst")
 # its beginning is known, but nothing of it was captured yet.
 NOT_BEGUN, BEGAN, BEGIN_ACKNOWLEDGED = range(3)
 
-# What a loop returns when it stops. DONE: it has come to the end. FULL_…: this pool has no room for the next
+# The reasons for which a loop stops. DONE: it has come to the end. FULL_…: this pool has no room for the next
 # step. TLS_READY: a record of TLS is there to be taken. PORTS_REUSED: a segment belongs to another connection
 # on the same ports. TOO_MUCH_HELD: see `memory_budget`.
 DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED, TOO_MUCH_HELD = range(8)

@@ -73,7 +73,7 @@ def _heads(path: str, places: Int64s) -> Bytes:
 def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Marked]:
     """Return of each packet what its copies have in common, and whether that tells it from a retransmission.
 
-    Where the TCP header begins is told by its length field and its sequence number together.
+    The length field and the sequence number together tell where the TCP header begins.
     """
     # Identification, then TCP's header without ports and checksum.
     common = np.zeros((len(heads), 2 + HEAD), np.uint8)

@@ -70,7 +70,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     for index in range(min(text, length - CLIENT_AT)):
         letter = data[offset + CLIENT_AT + index]
         if letter == 0:
-            # Of all that a client may call itself, this is never seen, and elsewhere it ends every string.
+            # No client calls itself this, and elsewhere it ends every string.
             return NOTHING
         plain = plain and 0x20 <= letter < 0x7F
     body = YES

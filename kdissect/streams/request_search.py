@@ -4,8 +4,8 @@ A header that looks right is not enough: what stands behind its frame must confi
 in. How much is asked for depends on what is known of the connection: less where the client is known, more
 where a request is not expected, because responses look like requests by chance.
 
-A response alone begins as a request does if its id is `key << 16 | version`. Of the ids below 6 million one
-in 17,600 is like that, none above. Up to three such responses in a row, with nothing else of either
+A response alone begins as a request does if its id is `key << 16 | version`. One id in 17,600 below 6 million
+is like that, none above. Up to three such responses in a row, with nothing else of either
 direction, are taken for requests: five of six if the server has the higher port, one in sixteen otherwise.
 Four are told by their lengths and ids.
 """

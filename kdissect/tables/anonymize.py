@@ -9,7 +9,7 @@ A pseudonym is the kind of the name and eight hexadecimal digits of a keyed hash
 is the same wherever the name stands, so what belongs together still does. Without the key nobody can try
 names until one fits. The key is random in each run unless the user gives one.
 
-What is not a name of the user stays: ports, sizes, times, packet numbers, errors, versions, client software
+Everything else stays: ports, sizes, times, packet numbers, errors, versions, client software
 and the topics of Kafka itself. Faults and findings are made of those and of pseudonyms.
 """
 

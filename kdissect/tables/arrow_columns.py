@@ -1,6 +1,6 @@
 """Arrow columns of what pass two holds as numbers: spans of bytes in an arena, codes, numbers with a mask.
 
-Bytes become columns of text without an object for each value. What is absent becomes null. Text columns that
+Bytes become columns of text without an object for each value. A missing value becomes null. Text columns that
 go to a CSV file are made harmless here as well.
 """
 

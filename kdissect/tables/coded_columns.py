@@ -1,10 +1,10 @@
 """Text columns as dictionary codes: each distinct text once, and its number in every row.
 
 In come spans of bytes in an arena, or numbers that have names. Out go dictionary arrays of Arrow. Figures
-group by the codes and never look at the texts (see `report.aggregate.coded_text`). Where a table is written,
+group by the codes and never look at the texts (see `report.aggregate.coded_text`). When a table is written,
 `table_batch` replaces codes by their texts.
 
-A dictionary has each text once. What is absent is null.
+A dictionary has each text once. A missing value is null.
 """
 
 import secrets

@@ -6,7 +6,7 @@ on as a value (`streams.carry`), from which the dissection of the next batch beg
 those of one dissection of all splits, wherever the batches were cut. Two bounds may change that:
 
 - A connection is over when another one uses its ports, when it was closed and silent for `closed_ns`, or
-  silent for `idle_ns`. What comes later on the same ports begins another connection.
+  silent for `idle_ns`. Later packets on the same ports begin another connection.
 - All connections together hold at most limits.HELD_BYTES: see `streams.memory_budget`.
 
 Time is that of the captures, never of a clock.

@@ -1,7 +1,7 @@
 """Events of groups and transactions as columns, for batches with many of them.
 
-In come exchanges, out go the rows that `events` would decode from them, made without an object for each. What
-is rare stays with the codec: messages with a fault, requests for several members or transactions, and very
+In come exchanges, out go the rows that `events` would decode from them, made without an object for each. Rare
+messages stay with the codec: messages with a fault, requests for several members or transactions, and very
 large messages, for which the codec has limits of its own.
 """
 

@@ -3,7 +3,7 @@
 In come exchanges with their columns, out go rows. Heartbeats are frequent: the columns show which of them
 carry an error or change the member's epoch, and only those are events. The fields that matter (who leads, why
 a member joins, whether a transaction commits) have no role that the columnar reader keeps. Mostly events are
-rare, and the plain codec decodes their messages. Where many clients come and go there are many, which
+rare, and the plain codec decodes their messages. Many clients that come and go make many events, which
 `event_columns` reads together. It leaves what is wrong or unusual to the codec.
 """
 

@@ -4,9 +4,9 @@ In come the fetches of a batch with the partitions that their messages name, out
 the time at which the connection last learned that none of the returned records existed. That is so if an
 earlier response gave a high watermark at or below the first offset that is returned now. A response of a
 fetch session leaves out the partitions that did not change (KIP-227), so it confirms their ends too, unless
-the next request names them anew. What lies before the first response of a connection is not known.
+the next request names them anew. Nothing is known before the first response of a connection.
 
-What is remembered is bounded by `MOST_ENDS`. A partition beyond it is not known.
+`MOST_ENDS` bounds the memory. A partition beyond it is not known.
 """
 
 from typing import NamedTuple

@@ -132,8 +132,8 @@ REPLICA_SETS = _table(
     response_packet=INT64,
 )
 
-# What TCP did: a row for each direction of a connection and step of time, and for each time of standstill.
-# Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.
+# The behaviour of TCP: a row for each direction of a connection and step of time, and for each time of
+# standstill. Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.
 _DIRECTION = {
     "connection": INT64,
     "client_host": TEXT,

@@ -1,7 +1,7 @@
 """Times and durations as people write them, for the commands and for programs.
 
 A time is absolute (2026-05-01T14:00:00+02:00), of the capture's day in UTC (12:00:05.632, as reports print
-it), or counts from the start of the capture (+30s, 5m). What cannot be read raises ValueError with one
+it), or counts from the start of the capture (+30s, 5m). Another text raises ValueError with one
 sentence.
 """
 

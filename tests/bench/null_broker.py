@@ -6,8 +6,9 @@ against.
 prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for
 any topic with one partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a
 topic with a number with one record at odd epochs and with nothing at even ones, JoinGroup as to a member that
-is alone, and every other request with the answer that has every field at its default. What it was asked
-before (all but the correlation id, of Produce the records, of Fetch its epoch) it answers from memory.
+is alone, and every other request with the answer that has every field at its default. It answers a
+request that it was asked before (all but the correlation id, of Produce the records, of Fetch its epoch)
+from memory.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 The work of `analyze` on a capture is done in this process, without Spark: index, pass one, and the step that
 Spark's tasks run (`tasks.summary_step`). A timer of processor time interrupts it some hundred times a second
 (`sampling`), and the time since the last interruption counts for what runs then: a stage, a function, a call.
-The whole command is then run on the capture and on a small one. What it takes beyond the stages is the start,
-and what Spark, the shuffle and the driver cost.
+The whole command is then run on the capture and on a small one. The time beyond the stages is that of
+the start, of Spark, the shuffle and the driver.
 
 A sample is noticed when a call into compiled code returns, so the time of a call is right, and that of plain
 operators (`a + b` of arrays) counts for the call behind them.

@@ -2,7 +2,7 @@
 
     python -m tests.bench.slice [--folder DIR] [--bytes 1g] [--write]
 
-The capture is `captures/steady.pcapng`, repeated with new ports and times (`synthesis`). What is cut out is
+The capture is `captures/steady.pcapng`, repeated with new ports and times (`synthesis`). The slice is
 about one percent of its time. `editcap -A -B` copies the packets of that time, whoever they belong to, and
 `tshark -Y … -w` those with a display filter of time; `slice --around 0s` copies the packets of the
 connections with an exchange in it. Figures are minima of TURNS turns: elapsed seconds, processor seconds, and

@@ -5,8 +5,8 @@ and times.
     python -m tests.bench.synthesis single IN OUT --bytes 4g             one connection carries everything
     python -m tests.bench.synthesis many   IN OUT --connections 100000   all of them open at once
 
-The source is a pcap file as tcpdump writes it on this machine: little-endian, Ethernet, IPv4. What is written
-is what the clients and brokers said; `single` continues the sequence numbers of its longest connection from
+The source is a pcap file as tcpdump writes it on this machine: little-endian, Ethernet, IPv4. The messages
+are those of the clients and brokers; `single` continues the sequence numbers of its longest connection from
 copy to copy, so that TCP has no seam. Headers are rewritten in arrays, packets are never looked at one by
 one. IP checksums go wrong.
 """

@@ -1,8 +1,8 @@
 """Timeline of one run: `python -m tests.bench.timeline CAPTURE [--json]`.
 
 Runs `kdissect analyze` in this process with a clock around the steps that wait for each other, in two lanes:
-this process, and the thread that brings Spark up meanwhile. Times count from the start of the process. What
-is printed is the critical path of a start: nothing can be reported before the last step of both lanes.
+this process, and the thread that brings Spark up meanwhile. Times count from the start of the process. The
+last lines are the critical path of a start: nothing can be reported before the last step of both lanes.
 """
 
 import argparse

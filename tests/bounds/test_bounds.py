@@ -1,5 +1,4 @@
-"""Whatever the bytes ask for: seconds, bounded memory, a fault or a count, and all of the good traffic around
-it."""
+"""Hostile bytes cost seconds and bounded memory, are a fault or a count, and leave good traffic alone."""
 
 import json
 import os

@@ -55,7 +55,7 @@ def test_interrupts_end_everything(number: signal.Signals, code: int, moment: st
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(TMPDIR=str(tmp_path)),
-        # Whoever runs the tests may ignore the signal.
+        # The shell that runs the tests may ignore the signal.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert run.stdin

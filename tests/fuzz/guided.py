@@ -3,7 +3,7 @@
     python -m tests.fuzz.guided NAME SECONDS SEED DIR PROGRESS
 
 Atheris does it, if that is installed. It watches Python's own code, so kernels run uncompiled, and it ends
-the process that it ran in. What it kept lies in DIR/corpus/NAME and is where the next run goes on; `distil`
+the process that it ran in. Its finds lie in DIR/corpus/NAME, where the next run goes on; `distil`
 makes the small corpora of that.
 """
 

@@ -105,7 +105,7 @@ def _talks() -> list:
 
 
 def tcp(case: Case) -> None:
-    """Whatever segments come, the slabs that they come in change nothing, and no byte is used twice."""
+    """The slabs that segments come in change nothing, and no byte is used twice."""
     found = Segments([], [], [])
     at, time = 0, BEGAN_NS
     while at + PACKET.size <= len(case.data) and len(found.columns) < MOST_SEGMENTS:
@@ -130,8 +130,7 @@ def tcp(case: Case) -> None:
 
 
 def framing(case: Case) -> None:
-    """Whatever the bytes of streams are, what is found does not depend on slabs, and no byte is used
-    twice."""
+    """The result does not depend on slabs, and no byte is used twice, for any bytes of streams."""
     found = Segments([], [], [])
     chance = Random(len(case.data))
     position, time, at = [0, 0], BEGAN_NS, 0

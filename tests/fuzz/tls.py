@@ -65,7 +65,7 @@ def seeds() -> list[Case]:
 
 
 def sessions(case: Case) -> None:
-    """Whatever comes, a session takes it, in bounded work, and every byte is either held or done with."""
+    """A session takes any bytes, in bounded work, and every byte is either held or done with."""
     log, _, data = case.data.partition(b"\0")
     session = Session(parse([log]))
     chance = Random(len(data))

@@ -39,7 +39,7 @@ def interrupted(*arguments: str | Path, **more: str) -> tuple[int, bytes, bytes]
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(**more),
-        # Whoever runs the tests may ignore the signal.
+        # The shell that runs the tests may ignore the signal.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert run.stderr

@@ -1,5 +1,5 @@
 """The lab: real Kafka brokers, real clients and a recorder, all on this machine's loopback.
 
-Captures made here are the project's ground truth. What a capture must contain is never taken from kdissect:
-it is counted by the brokers' request logs and by the clients' own protocol logs.
+Captures made here are the project's ground truth. The contents that a capture must have are never taken
+from kdissect: the brokers' request logs and the clients' own protocol logs count them.
 """

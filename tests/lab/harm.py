@@ -5,7 +5,7 @@
     gaps      the packets of a tenth of a second are missing, every few seconds
     twice     each packet is there twice, a few microseconds apart (two interfaces)
 
-What happened to the cluster is the same, so a report has to say the same: only that the capture is incomplete
+The same happened to the cluster, so a report has to say the same: only that the capture is incomplete
 comes on top of it.
 """
 

@@ -3,8 +3,8 @@
     python -m tests.lab.relay brokers        a mock cluster, heard on the far address; prints its ports
     python -m tests.lab.relay clients PORT…  clients, and the brokers on loopback; prints the counts
 
-The mock cluster tells everybody that its brokers are on loopback, so either end has a relay there. What
-passes is kept and cut into frames by their lengths, in the plainest way, when all is over.
+The mock cluster tells everybody that its brokers are on loopback, so either end has a relay there. The
+bytes are kept, and cut into frames by their lengths, in the plainest way, when all is over.
 """
 
 from __future__ import annotations

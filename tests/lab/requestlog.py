@@ -76,7 +76,7 @@ def _from_json(entry: dict[str, object]) -> Served:
     header, request = entry["requestHeader"], entry.get("request")
     assert isinstance(header, dict)
     if entry["isForwarded"]:
-        # What another broker passed on came inside an Envelope; the log shows only what was inside.
+        # Another broker passed it on inside an Envelope; the log shows only what was inside.
         return Served(58, "Envelope", 0, None, "", str(entry["connection"]), True, ())
     answered = not (isinstance(request, dict) and header["requestApiKey"] == 0 and request.get("acks") == 0)
     return Served(

@@ -1,8 +1,8 @@
 """Agreement of kdissect's codec and a class of Kafka on the bytes of one message.
 
 In: a message of the schema, a version, bytes, and the `Reading` of Kafka's class. Out: a `Verdict`. Both must
-accept or both refuse. What both accept must have the same length and the same values, and must be written as
-the same bytes.
+accept or both refuse. Messages that both accept must have the same length and the same values, and must
+be written as the same bytes.
 
 kdissect reads captured bytes and Kafka reads its own, so a few differences are meant. `Leniency` names them
 all; what it does not name is a difference. Two more are normalised before bytes are compared: Kafka leaves
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
     difference: str | None = None
 
 
-# What kdissect says of bytes that only Kafka accepts.
+# The faults that kdissect finds in bytes that only Kafka accepts.
 _FAULTS = (
     (re.compile(r"negative (length|count)"), Leniency.NEGATIVE),
     (re.compile(r"varint longer than 32 bits"), Leniency.VARINT),

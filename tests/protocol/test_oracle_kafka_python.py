@@ -18,7 +18,7 @@ from tests.helpers.random_messages import random_message
 
 SAMPLES = 4
 
-# Where it is wrong and we are right. The list may only shrink: an entry that agrees after all fails.
+# Messages that it reads wrongly, and kdissect does not. The list may only shrink: an entry that agrees fails.
 DISAGREEMENTS = {
     ("ApiVersionsResponse", version): "reads any error code, not just 35, as an answer of version 0"
     for version in (1, 2, 3, 4)

@@ -1,6 +1,6 @@
 """`replay.effects`.
 
-What coroutines yield, what they are sent, and what leaves a replay when a handler skips.
+The tests hold what coroutines yield, what they are sent, and what leaves a replay when a handler skips.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever the capture and the target say, a replay ends, accounts for every request, and raises nothing.
+"""A replay of hostile messages, to a hostile target, ends, accounts for every request, and raises nothing.
 
 Requests, captured responses and responses of the target are random messages of the schema, whole or with some
 bytes changed. The names and numbers in them are few, so that messages refer to each other.

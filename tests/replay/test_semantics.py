@@ -212,7 +212,7 @@ def replayed(played: Played) -> set[str]:
     }
 
 
-# What fetches and other requests say
+# Contents of fetches and other requests
 
 
 def fetch(
@@ -460,7 +460,7 @@ def test_copied_share_sessions_are_not_found(world: World) -> None:
     assert replayed(played) <= {"UNKNOWN_SERVER_ERROR"}
 
 
-# What no error code tells
+# Differences that no error code tells
 
 
 def test_a_foreign_leader_epoch_has_no_end(world: World) -> None:
@@ -653,7 +653,7 @@ def test_whoever_waits_for_an_answer_without_acks_takes_that_of_the_next_request
     assert played.buckets == {"no answer due": 1, "answered": 1}
 
 
-# What brokers take from anybody, and what therefore is never sent
+# Requests that brokers take from anybody, and that therefore are never sent
 
 
 def checksummed(data: bytes, attributes: int) -> bytes:

@@ -199,8 +199,7 @@ def test_snap_lengths_keep_pairs_latencies_and_sizes(tmp_path: Path, snaplen: in
     if snaplen < LINK_HEADER + 52 + 14:  # Ethernet, IP and TCP with its timestamps, a request's header
         assert sum(cut.values()) == 0
     else:
-        # Where several frames lie in one packet only the first is to be seen, and acks=0 may lie behind the
-        # cut.
+        # Only the first of several frames in one packet is to be seen, and acks=0 may lie behind the cut.
         whole, cut = (without_status_of_the_unanswered(rows) for rows in (whole, cut))
         assert sum((whole & cut).values()) > 0.85 * sum(whole.values())
         assert sum((cut - whole).values()) < 0.05 * sum(whole.values())

@@ -22,7 +22,7 @@ def to_client(ack: int, payload: bytes = b"", flags: int = ACK, seq: int = 501) 
 
 MANY = [to_broker(201 + 100 * number, bytes(100)) for number in range(40)]
 
-# What was captured, and how many packets of it belong to each connection.
+# The captured packets, and how many of them belong to each connection.
 CASES: dict[str, tuple[list[bytes], list[int]]] = {
     "after its answer": (
         [to_client(101, flags=SYN | ACK), to_broker(100, flags=SYN), to_broker(101, b"x")],

@@ -23,7 +23,7 @@ def again(wire: Wire, payload: bytes, start: int = 0, stop: int | None = None, a
     return wire.packet(CLIENT, start, payload[start:stop], after_ms=after_ms)
 
 
-# What comes after ASK and its response: segments sent again, how many of them conflict, how many repeat.
+# The segments after ASK and its response: segments sent again, how many of them conflict, how many repeat.
 CASES: dict[str, tuple[Callable[[Wire], Wire], int, int]] = {
     "the same bytes": (lambda wire: again(wire, ASK), 0, 1),
     "one byte differs": (lambda wire: again(wire, OTHER), 1, 1),

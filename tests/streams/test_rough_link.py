@@ -95,6 +95,6 @@ def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
         copies += sum(row["duplicate_packets"] for row in connections)
         report = build_report(summarise(found), CaptureFacts())
         assert "network_slow" in {finding.name for finding in report.findings}
-    # Of a doubled packet the end that it goes to has two, one of which may have been lost on the way into the
+    # The end that a doubled packet goes to has two, one of which may have been lost on the way into the
     # capture.
     assert bad["doubled"] * 0.8 <= copies <= bad["doubled"] * 1.1

@@ -11,6 +11,7 @@ from tests.structure.mirror import module_tests
 from tests.structure.names import class_names, module_names
 from tests.structure.project import EXCEPTIONS, Finding, Project
 from tests.structure.protocol_numbers import protocol_numbers
+from tests.structure.sentences import sentence_start
 
 RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
     "module-name": module_names,
@@ -19,6 +20,7 @@ RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
     "line-length": line_length,
     "function-length": function_length,
     "docstring-verb": docstring_verb,
+    "sentence-start": sentence_start,
     "protocol-number": protocol_numbers,
     "module-test": module_tests,
     "dependency": dependencies,

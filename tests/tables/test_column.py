@@ -1,6 +1,6 @@
 """Facts of columns about themselves: which of them are names, and the values of messages that fill them.
 
-What a source promises is compared with what the plain codec reads, for every column that has one.
+Values of every column that has a source are compared with those that the plain codec reads.
 """
 
 from collections.abc import Iterator

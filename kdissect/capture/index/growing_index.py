@@ -4,7 +4,7 @@ A range of a file comes in: from the size that it had at an earlier look to the 
 comes the index of the packets that have become complete since. Half a packet at the end belongs to the next
 range. So the ranges of a file, wherever they are cut, have the packets of the whole file with their numbers.
 
-What a range needs of the bytes before is a value (`MergedScans`): position, packet number, sections and
+A range needs a value of the bytes before (`MergedScans`): position, packet number, sections and
 interfaces, and the last packets, which splits recall. It is kept in memory only. It follows from the bytes
 before, so a process that does not have it scans their record headers once more.
 """

@@ -1,8 +1,8 @@
 """The index of what was read, if reading ended before the captures did.
 
 The splits before an ordinal were read. Files that have none of them are left out. Counts and times of the
-file that was read in part are those of its splits. What the index counts for a whole file only (bytes, cut
-off packets) is divided in proportion.
+file that was read in part are those of its splits. Counts that the index has for a whole file only (bytes,
+cut off packets) are divided in proportion.
 """
 
 from dataclasses import replace

@@ -101,7 +101,7 @@ def _suits(look: RangeScan, in_force: SectionState) -> bool:
 class MergedScans:
     """Facts about a file up to some position. Times are None before the first packet.
 
-    Of a file that grows it may be what came behind an earlier position (`following`): then counts, times and
+    For a file that grows it may be what came behind an earlier position (`following`): then counts, times and
     splits are those of the packets since. Packet numbers, secrets and the state of sections are the file's.
     """
 

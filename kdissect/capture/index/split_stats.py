@@ -16,7 +16,7 @@ from kdissect.capture.formats.record_table import (
 )
 from kdissect.jit.decorators import jit_flat, jit_inner
 
-# What is counted of one file.
+# The counters of one file.
 (
     PACKETS,
     CAPTURED_BYTES,

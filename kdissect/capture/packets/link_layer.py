@@ -121,8 +121,8 @@ def _frame_behind_labels(data: Bytes, start: int, end: int) -> int:
     """Return where the Ethernet frame of a pseudowire begins behind a label stack (RFC 4448), or NOT_IP.
 
     A control word, whose first four bits are 0 (RFC 4385), may stand before the frame. Without one the frame
-    may begin with any bits, also with those of an IP version. What leads to IP is taken for a frame. Where it
-    may be an IP header as well, lengths decide: the IP header in the frame must have the length of the
+    may begin with any bits, also with those of an IP version. Bits that lead to IP are taken for a frame. If
+    they may be an IP header as well, lengths decide: the IP header in the frame must have the length of the
     packet, and the other one must not.
     """
     first, inside = u8(data, start), _ip_in_frame(data, start, end)

@@ -99,7 +99,7 @@ class Table:
         if column not in self._integers:
             slot = _slot(self.registers, column, "integer")
             there = self._present(slot)
-            # What lies there else depends on the batch.
+            # The values elsewhere depend on the batch.
             self._integers[column] = Integers(np.where(there, self.values[:, slot], 0), there)
         return self._integers[column]
 

@@ -4,8 +4,8 @@
 leads a group. Their fields are read by a second walk over just these messages, with programs that keep fields
 by path. In come bytes and where in them messages stand, out come columns with a value for each message.
 
-A field inside an array keeps the value of the last element, so it is good for arrays of one element. Of an
-array itself the number of elements is kept. A message with a fault may lack any field.
+A field inside an array keeps the value of the last element, so it is good for arrays of one element. The
+field of an array itself keeps the number of elements. A message with a fault may lack any field.
 """
 
 from collections.abc import Mapping

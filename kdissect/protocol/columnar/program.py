@@ -10,8 +10,8 @@ Three rules decide what is a row of the partitions table:
   emitted at the end of the struct, when all its fields are known.
 - A struct that names a topic, and each element of an array of topic names, lends the name to the partitions
   inside. If there are none, it is a row itself, unless the name is null.
-- Only the fields of a struct itself count: the leader's epoch is not the partition's. What
-  INHERITED lists may come from the structs around as well.
+- Only the fields of a struct itself count: the leader's epoch is not the partition's. The
+  fields of INHERITED may come from the structs around as well.
 A node is a struct with a host and a port, and a node id of its own or of an array element around it.
 
 A value of the whole message is the message's own field if it has one with that role, else the first that
@@ -118,7 +118,8 @@ def compile_message(key: int, version: int, response: bool) -> Program:
 def compile_fields(key: int, version: int, response: bool, slots: Mapping[str, int]) -> Program:
     """Return a program that keeps fields by their path instead of by role, and no rows.
 
-    `slots` has the register of each path. Of an array it gets a span of no bytes where the count stands.
+    `slots` has the register of each path. The register of an array gets a span of no bytes where the count
+    stands.
 
     >>> print(show(compile_fields(12, 0, True, {"error_code": 3})))
     0 SKIP 4 0 0 0 header.correlation_id

@@ -13,7 +13,7 @@ before the loss is still read.
 
 `_run` is the machine: it holds the cursor (program row, position, and the two limits) in variables of its
 own, and calls one function for each kind of operation, which returns the cursor's new values and a fault.
-What a message has given so far is a `Tally`, and what is open around the cursor a stack of `Scope`. All of
+A `Tally` keeps what a message has given so far, and a stack of `Scope` what is open around the cursor. All of
 these functions become part of the one compiled loop.
 """
 

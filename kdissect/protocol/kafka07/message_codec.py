@@ -7,7 +7,7 @@ the end of the frame. An answer to MultiFetch is a size, an error code and messa
 asked for, in that order. Produce and MultiProduce are never answered: a broker that refuses one closes the
 connection.
 
-What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no
+The result is a `DecodedMessage`, with a request's type or a response's error code as its header and no
 version. Wrong bytes give a `Fault` and what stands before them, as in `codec.messages`.
 """
 

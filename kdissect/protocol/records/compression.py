@@ -1,8 +1,8 @@
 """Decompress record batches: gzip, snappy, lz4 and zstd, in all framings that Kafka's clients have used.
 
-In come compressed bytes from a capture, out come plain bytes or a `Damage`: wrong bytes never raise. Whatever
-a stream claims or expands to, no more than `limit` bytes are produced before it is given up, so a bomb costs
-at most that much. Everything must be there: a stream that ends early, or has bytes after its end, is damaged.
+In come compressed bytes from a capture, out come plain bytes or a `Damage`: wrong bytes never raise. No
+more than `limit` bytes of a stream are produced before it is given up, so a bomb costs at most that much.
+Everything must be there: a stream that ends early, or has bytes after its end, is damaged.
 
 Two old framings need their own rule: the snappy of Java clients comes in the blocks of the xerial library,
 and the lz4 of clients before Kafka 0.10 has a frame header checksum taken over the magic number as well

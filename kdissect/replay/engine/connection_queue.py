@@ -81,7 +81,7 @@ class ConnectionQueue:
     def begin_head(self, due_ns: int, now_ns: int) -> None:
         """Note that the head begins.
 
-        What delayed it has also delayed those behind it that were due by now.
+        Its delay is also that of the requests behind it that were due by now.
         """
         if self.cause:
             self.late_until_ns, self.late_cause = now_ns, self.cause

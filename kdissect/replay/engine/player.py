@@ -4,11 +4,11 @@ In: the requests that this process sends, their due times, and the limits of the
 each request.
 
 The player keeps time and order, and nothing else. A connection keeps its order, and the next request of it
-may begin when the one before has put its own frames on the wire. What that waits for (an id, a coordinator)
-holds the connection up, and is the cause of the delay. A request that was prepared ahead goes by the
-`fast_path`, every other one by its handler; `_finish` accounts for both. `RunLimits` decides what may be sent
-and when the pass must stop, the `ConnectionPool` sends, and `RequestGates` tells those who wait for a request
-that it has ended. Every wait has a deadline.
+may begin when the one before has put its own frames on the wire. The thing that it waits for (an id, a
+coordinator) holds the connection up, and is the cause of the delay. A request that was prepared ahead goes by
+the `fast_path`, every other one by its handler; `_finish` accounts for both. `RunLimits` decides what may be
+sent and when the pass must stop, the `ConnectionPool` sends, and `RequestGates` tells those who wait for a
+request that it has ended. Every wait has a deadline.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Produce: the batches of each partition, under the target's producer and sequence, by leader and in order.
 
-What was a retry in the capture is left out if the target took an earlier attempt: it would be there twice. A
+A retry of the capture is left out if the target took an earlier attempt: it would be there twice. A
 producer without idempotence may batch anew when it tries again, so only the records of its batches are left
 out. With acks = 0 no response comes, and nothing is waited for. `produce_batches` numbers and sends,
 `produce_delivery` takes in what came of it.

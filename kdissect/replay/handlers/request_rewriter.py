@@ -1,6 +1,6 @@
 """A captured request as the target gets it: in a version that it speaks, with its values by role.
 
-What only one API needs (positions, producers, members) its handler puts in; here is what all of them share.
+A handler puts in what only its API needs (positions, producers, members); this module has what all share.
 """
 
 from functools import lru_cache

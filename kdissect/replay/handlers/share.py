@@ -1,7 +1,7 @@
 """ShareFetch and ShareAcknowledge (KIP-932), in sessions of the replayer's own.
 
-A captured fetch goes to the leaders that its session's partitions have on the target. What it acknowledges
-goes along, and to every other node that has handed out records of those partitions. All requests of a member
+A captured fetch goes to the leaders that its session's partitions have on the target. Its acknowledgments
+go along, and to every other node that has handed out records of those partitions. All requests of a member
 to one node share a connection, since the target ends a session with the connection that it came by.
 """
 

@@ -6,7 +6,7 @@
 
 A row says where its frames lie: the number of a file, an offset and a size. The captures are the first
 files, the files of frames follow. So a log is valid as long as its captures stay as they are, which
-`open_log` checks. Whoever may read a log may read decrypted traffic: it is readable by its owner only.
+`open_log` checks. A log may hold decrypted traffic: it is readable by its owner only.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 In: the files that tasks have written (`log_part`), and their facts. Out: a complete log in the same folder.
 Rows are merged window by window of time, so memory holds a window of each part, however long the capture is.
-Files of frames stay as they are, under a number in the log. What belongs to no part is removed.
+Files of frames stay as they are, under a number in the log. Files that belong to no part are removed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -39,7 +39,7 @@ class ReplayInput:
     records: int = 0  # that are produced
     record_bytes: int = 0
 
-    # What comes first.
+    # Order and limits.
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most requests in flight
     issuers: dict[ProducerKey, int] = field(default_factory=dict)  # producer -> the request that got its id
     after: dict[int, set[int]] = field(default_factory=dict)  # request -> earlier ones on other connections

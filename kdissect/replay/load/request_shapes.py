@@ -2,7 +2,7 @@
 
 Most requests of a busy capture say what an earlier one on their connection said. A *shape* is all that the
 load learns (see `analysis`) from a request and its response: the connection, the versions, the names, the
-errors. What remains are *facts*: offsets, sequence numbers and sizes, as columns. So one request of a shape
+errors. The rest are *facts*: offsets, sequence numbers and sizes, as columns. So one request of a shape
 is decoded, and the others are known by their facts.
 
 In: batches of exchanges. Out: for each exchange the number of its shape, NO_SHAPE for one that has to be

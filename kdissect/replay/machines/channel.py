@@ -114,7 +114,7 @@ class Channel:
             raise ChannelClosed(_reason(error)) from None
 
     def close(self) -> None:
-        """Close the connection. Whoever waits for a message of it is woken."""
+        """Close the connection. A thread that waits for a message of it is woken."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

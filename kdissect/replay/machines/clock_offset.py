@@ -1,8 +1,8 @@
 """How far a worker's clock is from the driver's, measured over the channel as NTP does (RFC 5905, section 8).
 
 In: when a question left the worker (t1), reached the driver (t2), left the driver (t3) and came back (t4).
-The offset is the mean of the two ways, and wrong by half of the round trip at most. Of several measurements
-the one with the shortest round trip counts, since a longer one has waited somewhere.
+The offset is the mean of the two ways, and wrong by half of the round trip at most. The measurement with
+the shortest round trip counts, since a longer one has waited somewhere.
 """
 
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ from kdissect.replay.settings import Address
 
 LARGEST_RESPONSE = 32 << 20  # bytes; a response takes up to a hundred times its size when it is decoded
 LARGEST_OF_API: Mapping[int, int] = {
-    # What brokers take as a message of SASL, unless sasl.server.max.receive.size says more.
+    # The most that brokers take as a message of SASL, unless sasl.server.max.receive.size says more.
     **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), 512 << 10),
     # Clients ask for 50 MiB of records (fetch.max.bytes), and get a larger batch if it is the first.
     **dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH), 256 << 20),

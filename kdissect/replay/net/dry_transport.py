@@ -1,6 +1,6 @@
 """Connections to a target in memory: no socket, no other process, and no time on the way.
 
-What is sent is answered at once, and the responses arrive when the present event has been dealt with.
+Each request is answered at once, and the responses arrive when the present event has been dealt with.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 It opens connections, and hands answers to who asked.
 
 In: coroutines, with the owner on whose connections they ask (a captured connection, or `CONTROL`). Out: what
-they return, or why they failed. Whoever drives the pool (`transport`, or a test) calls `wake` when `next_ns`
+they return, or why they failed. The driver of the pool (`transport`, or a test) calls `wake` when `next_ns`
 has come, and the methods of connections when bytes do. Nothing waits without a deadline.
 
 A `SkipRequest` of a coroutine and whatever makes the run impossible are values for who started it. Any other

@@ -2,7 +2,7 @@
 
 `drive` runs a `ConnectionPool`, and the `TimedWork` that uses it, in an asyncio loop (uvloop's where that is
 installed) until the work is done. Connections are TCP with Nagle's delay off, over TLS if the operator asks
-for it. What one event gives to send leaves when the event has been dealt with, by one call for each
+for it. The frames that one event gives to send leave when the event has been dealt with, by one call for each
 connection: most of what a small request costs the system is that call. A host is resolved here, and the pool
 checks all its addresses before one is connected to. This module does not know what a frame means.
 """

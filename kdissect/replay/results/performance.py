@@ -78,7 +78,7 @@ def _only_topic(captured: Mapping[str, Any]) -> Iterator[str]:
 def compare_latencies(reference: Latencies, replayed: Latencies) -> list[dict[str, Any]]:
     """Return a row for each subject that both sides have: values in ms, the ratio, and the difference.
 
-    What is slower comes first, the largest difference ahead.
+    Slower quantiles come first, the largest difference ahead.
     """
     rows = []
     for subject in sorted(replayed):

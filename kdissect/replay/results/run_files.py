@@ -7,8 +7,8 @@ directory with its requests in there (`worker-0`), and they are read together in
 After a run that was stopped somebody waits for the report. So requests that were not sent for it are counted
 together, and after `PATIENCE_S` all others too.
 
-A directory is written whole or not at all: files are written beside it and moved into place. What may let
-someone in is never written: nothing of a handshake is replayed, bodies are redacted by role, records appear
+A directory is written whole or not at all: files are written beside it and moved into place. Secrets
+are never written: nothing of a handshake is replayed, bodies are redacted by role, records appear
 as sizes. Files are readable by their owner only.
 """
 

@@ -3,8 +3,8 @@
 In: the Fetch pairs of a run one by one, and the final commits from its summary. Out: checks, and why more was
 fetched than in the capture.
 
-Of the captured records only those count as due that this capture also wrote: whatever was in the log before,
-the target need not have. A share may be missing, since what was fetched last may come after the last fetch.
+Only those captured records count as due that this capture also wrote: the target need not have what was in
+the log before. A share may be missing, since what was fetched last may come after the last fetch.
 """
 
 from collections import defaultdict

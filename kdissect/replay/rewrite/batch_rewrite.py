@@ -32,7 +32,7 @@ from kdissect.protocol.records.record_decoder import Record, RecordFault, read_r
 from kdissect.protocol.records.record_encoder import encode_batch
 from kdissect.replay.disposition import Disposition, SkipRequest
 
-# What a header's checksum covers: attributes to number of records.
+# The fields that a header's checksum covers: attributes to number of records.
 COVERED_HEAD = struct.Struct(">h4sqqqhi4s")
 SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 

@@ -2,7 +2,7 @@
 
 In: the tree of a request as captured. Out: the same tree with the values of the target. A message at one
 version is compiled, once, to closures that go over a decoded tree in place and give every value that has a
-rule to the `Names` of the run. What the schema cannot say is in `RULES`: coordinator keys and resources mean
+rule to the `Names` of the run. `RULES` has what the schema cannot say: coordinator keys and resources mean
 what the type beside them says. Epochs and racks of one cluster mean nothing in another and become the
 schema's "don't know"; the id of the cluster is left out.
 """

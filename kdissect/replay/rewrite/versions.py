@@ -59,7 +59,7 @@ HARMLESS = frozenset(
         "forgotten_topics_data",
         "include_cluster_authorized_operations",
         "include_topic_authorized_operations",
-        # Of OffsetFetch: they only fence.
+        # In OffsetFetch they only fence.
         "member_id",
         "member_epoch",
         # Older members use the session timeout.

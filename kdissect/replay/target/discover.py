@@ -47,7 +47,7 @@ class TargetDescription:
 
 
 class Discovery:
-    """The questions of one pass. What is learnt goes to the cluster, the names and the positions."""
+    """The questions of one pass. The answers go to the cluster, the names and the positions."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Who leads each partition of the target: asked again when a response says that a leader moved.
 
-The answers are kept in the `TargetCluster`. One refresh runs at a time. Whoever waits for a partition without
-a leader waits no longer than the first who did: a partition that stays without a leader delays requests once.
+The answers are kept in the `TargetCluster`. One refresh runs at a time. A request that waits for a partition
+without a leader waits no longer than the first that did: a partition that stays without a leader delays
+requests once.
 """
 
 from collections.abc import Iterable, Sequence

@@ -15,7 +15,7 @@ batch is as many places behind it on the target, but never beyond the next batch
 far as that is known.
 
 The last commit of a group (`GroupCommits`) is translated anew when a pass has ended, since more is known of
-the logs in the end. What a connection reads on from is its own (see `fetch_sessions`).
+the logs in the end. The position of a connection's next read is its own (see `fetch_sessions`).
 """
 
 from array import array

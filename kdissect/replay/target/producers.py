@@ -8,11 +8,11 @@ alike.
 Sequences are counted anew for each identity and partition, so that holes in the capture leave none on the
 target. The captured number only tells a retry from a new batch. The target takes the batches of a partition
 only in the order of their numbers, so those under way at one time must go one way: one connection to one
-node keeps their order, two do not. When a batch fails, those behind it fail too. What comes next waits
-until nothing is under way, and counting goes on behind what the target took. What was refused for the
+node keeps their order, two do not. When a batch fails, those behind it fail too. The next batch waits
+until nothing is under way, and counting goes on behind what the target took. A batch that was refused for the
 moment only goes first, in the order of the capture. If nobody can tell whether the target took a batch (its
-answer was lost), going on would let the next one pass for its repetition, which is answered and not
-written. So the epoch is raised, as a client does (KIP-360), and counting starts anew.
+answer was lost), going on would let the next one pass for its repetition, which is answered and not written.
+So the epoch is raised, as a client does (KIP-360), and counting starts anew.
 
 The requests of a transactional id are sent in the captured order as far as they conflict: a batch waits for
 the partitions to be added, the end waits for all that belongs to the transaction. All transactional ids

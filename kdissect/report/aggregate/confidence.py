@@ -1,6 +1,6 @@
 """How far a percentile of a sample may be from the truth: confidence intervals from order statistics.
 
-Of n independent values, the number below the true p-quantile is binomial (n, p), whatever their distribution.
+The number of n independent values below the true p-quantile is binomial (n, p), whatever their distribution.
 So the values at ranks l and u enclose that quantile with probability P(l <= B < u). No mean, no variance and
 no normal law is needed. `confidence_ranks` returns the narrowest such pair with half of the doubt on either
 side. If even the first and the last value do not reach the confidence, there are too few values and no

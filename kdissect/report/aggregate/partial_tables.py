@@ -237,7 +237,7 @@ FINDING_INPUTS = PartialTable(
 )
 """Inputs of findings (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms.
 
-Of errors `amount` is the number of requests, each at its first partition.
+For errors `amount` is the number of requests, each at its first partition.
 """
 
 LAGS = PartialTable(

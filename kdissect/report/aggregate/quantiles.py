@@ -1,6 +1,6 @@
 """The one definition of a quantile: nearest rank.
 
-Of n values in ascending order, the quantile p is the value at rank ceil(p n), counted from 1: the smallest
+The quantile p of n values in ascending order is the value at rank ceil(p n), counted from 1: the smallest
 value that is not below a part p of all. It is always one of the values, and the median of 100 values is the
 50th. Parts are given in thousandths and computed with integers, so that no rounding of binary fractions moves
 a rank.

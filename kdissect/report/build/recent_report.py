@@ -1,8 +1,8 @@
 """The report on the last minutes of captures that go on, from partials of their batches.
 
 Tasks of every batch count signals on one endless grid, so their partials add up. A report needs a grid of its
-span: `recent_report` moves the steps of all partials to a grid that begins where the window does. What began
-before the window is counted in its first step. The result is the report of one analysis of these batches on
+span: `recent_report` moves the steps of all partials to a grid that begins where the window does. Counts
+from before the window go to its first step. The result is the report of one analysis of these batches on
 that grid.
 """
 

@@ -2,7 +2,7 @@
 
 In comes a partial with the grids that its tables were counted on, out goes the same partial on other grids.
 It is exact if the length and the begin of a new step are multiples of the old one, as those of
-`grid.LENGTHS_NS` are for the grids of a watch. What lies outside is counted in the first or the last step.
+`grid.LENGTHS_NS` are for the grids of a watch. Values outside are counted in the first or the last step.
 """
 
 from typing import NamedTuple

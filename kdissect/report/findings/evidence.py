@@ -70,7 +70,7 @@ def span_ns(observations: Sequence[Observation]) -> int:
 def count_requests(errors: Iterable[Observation]) -> int:
     """Return the number of requests that errors answer: one that fails for twelve partitions is one.
 
-    Each counts at its first partition. Where that is not among the errors, the partition with the most
+    Each counts at its first partition. If that is not among the errors, the partition with the most
     requests tells.
     """
     partitions: Counter[tuple[int | None, int | None, str | None]] = Counter()

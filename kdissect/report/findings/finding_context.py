@@ -22,7 +22,7 @@ class Observation(NamedTuple):
     """Exchanges of one kind, client, API, error, group and partition.
 
     `closed_ns` is the end of a connection that was captured in full, None for others. `amount` and `most` are
-    the sum and maximum of throttle times, or of latencies behind a long poll, in milliseconds. Of errors
+    the sum and maximum of throttle times, or of latencies behind a long poll, in milliseconds. For errors
     `amount` is the number of requests, each at its first partition.
     """
 

@@ -1,7 +1,7 @@
 """Shared parts of the causes of clients and groups: explained signals, and the plainest judges.
 
 Most of these causes rest on one signal whose sentence is the headline already: the error, or the events of a
-group, name the cause. What they explain are other signals of the same client or group.
+group, name the cause. They explain other signals of the same client or group.
 """
 
 from collections.abc import Callable, Sequence

@@ -94,8 +94,8 @@ def word_consequences(
 ) -> tuple[str, ...]:
     """Return one sentence for each kind of signal, the greatest impact first.
 
-    Kinds that tell first stand in front. What the signals of the cause itself (`own`), or others, say already
-    is left out.
+    Kinds that tell first stand in front. A sentence that the signals of the cause itself (`own`), or others,
+    say already is left out.
     """
     known = (*own, *signals)
     signals = [

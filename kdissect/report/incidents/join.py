@@ -1,7 +1,7 @@
 """From signals to incidents: every cause judges its cases, deeper layers first, and explains what it led to.
 
 All cases are judged. Diagnoses are then taken in the order of layers and, within a layer, of impact. One
-whose anchor an earlier one explains is dropped: its signals are consequences. What is left is ranked by
+whose anchor an earlier one explains is dropped: its signals are consequences. The rest is ranked by
 impact, notes last.
 """
 
@@ -117,7 +117,7 @@ def _measured(
 def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], exchanges: int) -> list[Candidate]:
     """Return the candidates whose anchor no other one explains, without signals that an earlier one has.
 
-    What an incident hurt is measured by the signals that are left to it.
+    The signals that are left to an incident measure what it hurt.
     """
     ordered = sorted(
         candidates,

@@ -1,6 +1,6 @@
 """Signals from findings: each row of evidence is a dated fact about a client, a server or a topic.
 
-The kind of such a signal is the name of the rule. What an incident explains is then known by row, and a
+The kind of such a signal is the name of the rule. So it is known by row what an incident explains, and a
 finding is explained when all of its rows are.
 """
 

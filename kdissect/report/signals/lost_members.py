@@ -1,7 +1,7 @@
 """The signal `member_lost`: a member was silent, was removed, or ended without leaving its group.
 
-A member that hung, or was cut off, hears that its group went on without it when it is back. Of a member that
-died the others learn when its session is over. If it was alone, or the capture ends sooner, what it read is
+A member that hung, or was cut off, hears that its group went on without it when it is back. The others learn
+that a member died when its session is over. If it was alone, or the capture ends sooner, what it read is
 written on and read by nobody.
 """
 

@@ -340,7 +340,7 @@ def _loss(context: SignalContext, series: PathSeries, episodes: list[Episode]) -
     )
 
 
-# What all have in common
+# All signals of the network
 
 
 def _path_signal(

@@ -102,7 +102,7 @@ def _left_at_once(context: SignalContext) -> Mask:
     """Return TLS connections that are closed right after the handshake, if a host does nothing else.
 
     Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Servers
-    learn only then that a client of TLS 1.3 has no certificate, and their alert is encrypted. Where
+    learn only then that a client of TLS 1.3 has no certificate, and their alert is encrypted. If
     other connections of the host go on, those count that never finish the handshake, and whose clients send
     equally much each time: one client sends the same ClientHello again.
     """

@@ -2,7 +2,7 @@
 
 - EXAMPLES_BY_LATENCY: the slowest of each API in each step of time.
 - EXAMPLES_BY_ERROR: the first of each API, error and client in each step; UNANSWERED stands for no response.
-- EXAMPLES_BY_CONNECTION: the earliest exchanges of the capture. Of a small capture that is all of them.
+- EXAMPLES_BY_CONNECTION: the earliest exchanges of the capture. For a small capture that is all of them.
 
 An exchange may be in several of them. Their columns are those of the table `exchanges`, and `partitions`: the
 first few partitions as JSON, each a list of `PARTITION_FIELDS`.

@@ -1,7 +1,7 @@
 """Steps of time: the span of a capture divided into equal steps of a round length.
 
-The span is known before anything is dissected, so every task counts on the same grid and counts add up. What
-lies outside (a packet with a wrong time) is counted in the first or the last step.
+The span is known before anything is dissected, so every task counts on the same grid and counts add up. A
+time outside (of a packet with a wrong clock) is counted in the first or the last step.
 """
 
 from typing import NamedTuple

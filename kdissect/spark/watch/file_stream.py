@@ -2,8 +2,8 @@
 
     spark.readStream.format("kdissect").option("table", "files").option("journal", FILE).load(DIRECTORY)
 
-An offset is a number of the journal (`file_journal`): a range of a file. What is found at the same time is
-taken in order of the first packets of its files. A micro-batch has at most `maxFiles` ranges.
+An offset is a number of the journal (`file_journal`): a range of a file. Ranges that are found at the same
+time are taken in order of the first packets of its files. A micro-batch has at most `maxFiles` ranges.
 """
 
 import time

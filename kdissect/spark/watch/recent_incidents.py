@@ -1,7 +1,7 @@
 """Incidents of a watch: found after each batch in the partials of the last ten minutes.
 
 The partials of finished rows are kept, a file for each batch in the checkpoint, as long as their batch is in
-the window. What is open is added from the last batch only. So a report sees what one analysis of these
+the window. Open requests are added from the last batch only. So a report sees what one analysis of these
 batches would see, and a server that stopped to answer is an incident before its first late response.
 Counters of a connection that is still open count from its beginning, also before the window.
 """

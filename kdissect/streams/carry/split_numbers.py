@@ -1,8 +1,8 @@
 """The numbers of splits in what is carried on: few and small, however many splits there have been.
 
-A packet is `split << PACKET_BITS | number in its file`. What waits for more refers to packets of earlier
+A packet is `split << PACKET_BITS | number in its file`. Data that waits for more refers to packets of earlier
 splits, mostly to few of them. `SplitNumbers` numbers these from 0 in the order in which they are met, and the
-state that is carried on has their names. Whoever goes on puts these names behind its own splits.
+state that is carried on has their names. The process that goes on puts these names behind its own splits.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class SplitNumbers:
         self._number_of: dict[int, int] = {}
 
     def carried(self, packets: Int64s) -> Int64s:
-        """Return packets with the new numbers of their splits. What is no packet (0, -1) stays."""
+        """Return packets with the new numbers of their splits. Numbers of no packet (0, -1) stay."""
         packets = np.array(packets, np.int64)
         known = _is_packet(packets)
         splits, which = np.unique(packets[known] >> PACKET_BITS, return_inverse=True)

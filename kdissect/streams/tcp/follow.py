@@ -10,7 +10,7 @@ A segment is sent again if all its bytes were sent before. Bytes that fill a hol
 again if they come REORDERED_NS later than those behind them, else they were captured out of order. Probes of
 keep-alive and of a closed window (RFC 9293 sections 3.8.4 and 3.8.6.1) are neither.
 
-What nearly every packet needs is copied into the loop (`jit_inline`): a third of the time before.
+Code that nearly every packet needs is copied into the loop (`jit_inline`): a third of the time before.
 """
 
 from kdissect.capture.segment_index import (

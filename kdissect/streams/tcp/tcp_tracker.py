@@ -1,7 +1,7 @@
 """Follow TCP in a set of connections from split to split, and keep what was found until the end.
 
 A `TcpTracker` gets the descriptors of each split with the row of their connection, and returns finished steps
-and spans as arrays. What it keeps is bounded: with more than STEPS_KEPT steps it doubles the length of a step
+and spans as arrays. Its memory is bounded: with more than STEPS_KEPT steps it doubles the length of a step
 and adds them up; beyond SPANS_KEPT spans it keeps the longest.
 """
 

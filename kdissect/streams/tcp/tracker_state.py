@@ -10,7 +10,7 @@ up, so that 0 means unknown. Times are in ns, 0: not seen.
     steps         finished StepRows
     spans         finished SpanRows
 
-A direction is that of data. What the receiver says about the data (acknowledgments) counts there; its receive
+A direction is that of data. The receiver's acknowledgments count with the data; its receive
 window counts in the direction of the data that the receiver sends.
 """
 

@@ -1,6 +1,6 @@
 """TLS below Kafka: records, handshakes and keys.
 
-What the wire shows in the clear, and the plaintext where keys are known.
+It reads what the wire shows in the clear, and the plaintext if keys are known.
 
 It works between reassembly and framing: it takes the bytes of a stream in order, and returns plaintext in
 order.

@@ -1,6 +1,6 @@
 """Cipher suites: their numbers, names and what it takes to open records protected by them.
 
-All names are from IANA's registry. What can be opened is what Java 17 and OpenSSL 3 choose: AES in GCM, CCM
+All names are from IANA's registry. Those that Java 17 and OpenSSL 3 choose can be opened: AES in GCM, CCM
 and CBC, and ChaCha20-Poly1305. A suite of another kind keeps its number as its name.
 """
 

@@ -275,5 +275,5 @@ def held_chunks(state: State, direction: int) -> list[Chunk]:
 
 
 def let_go(state: State, direction: int, count: int, held: bool) -> None:
-    """Forget `count` bytes of a direction. What is held is not looked at again unless it becomes too much."""
+    """Forget `count` bytes of a direction. Held data is not looked at again unless it becomes too much."""
     _let_go(state, direction, count, MOST_HELD if held else 0)

@@ -6,7 +6,7 @@ came behind it.
 
 A gap inside a record whose header is known costs that record only: the next one begins where its length says.
 A gap that swallows a header loses the place: then every place that looks like a header is tried, and the
-first record that `on_record` takes is where the stream goes on. What was passed over is counted in `missing`,
+first record that `on_record` takes is where the stream goes on. `missing` counts what was passed over:
 the bytes on the wire since the last record that was taken.
 
 The compiled loops recognise records by the same rules: `is_tls_record` and `tls_is_ready`.

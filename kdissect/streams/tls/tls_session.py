@@ -6,7 +6,7 @@ that goes: nothing but an alert fits a record that holds two bytes. Records that
 that gives them their keys are held, in bounded number, because captures may have the two directions in
 another order than they were sent.
 
-Plaintext comes with the packet that holds the last byte of its record. Where records are missing a gap stands
+Plaintext comes with the packet that holds the last byte of its record. If records are missing a gap stands
 for them; its length is exact when the number of records is known and the cipher adds the same to each, else
 it is `UNKNOWN_GAP`, which is longer than any frame, so that nobody goes on behind it as if nothing had
 happened.
@@ -461,7 +461,7 @@ class Session:
     def _on_hidden_alert(self, side: int) -> None:
         """Process an alert that cannot be read.
 
-        Of a handshake in progress, or the end of a connection in good order.
+        A handshake is in progress, or a connection ends in good order.
         """
         peer, other = self._peers[side], self._peers[1 - side]
         if side == self.client and peer.finished:

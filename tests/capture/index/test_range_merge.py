@@ -89,7 +89,7 @@ def test_ranges_of_ordinary_captures_are_read_once(tmp_path: Path, name: str) ->
 def test_sections_are_met_by_guessing_again(tmp_path: Path) -> None:
     """Two captures one after the other in one file, in different byte orders.
 
-    What lies behind is guessed once more.
+    The rest is guessed once more.
     """
     second = section(">") + interface(">")
     second += b"".join(enhanced(US + number, FRAMES[number], ">") for number in range(400))

@@ -126,7 +126,7 @@ def duplicate_instance_id(s: Scene) -> None:
     end = time.monotonic() + s.between(16, 18)
     while time.monotonic() < end:
         s.wait(4)
-        # Whoever was put out is started again, as a supervisor does.
+        # A member that was put out is started again, as a supervisor does.
         s.start("consume", library, topics=[topic], group=group, instance_id=name, client_id=second.client_id)
 
 

@@ -1,7 +1,7 @@
 """View of a scenario: a cluster, hosts, clients, chance, and the truth that it writes.
 
 A scenario is a function of a `Scene`. It prepares (topics, background), calls `roll` from which moment on
-packets are recorded, waits, does the harm, and notes it with `blame`. What it breaks it mends by `later`.
+packets are recorded, waits, does the harm, and notes it with `blame`. It mends by `later` what it breaks.
 
 The truth is a JSON text beside the capture. Times are nanoseconds since the epoch, UTC:
 

@@ -12,11 +12,11 @@ from tests.lab.stage import Stage
 
 FILE = "expired.pcapng"
 TOLD = (
-    "One broker. Of two readers of `orders` in group `billing`, `frozen` is stopped (SIGSTOP) for five "
-    "seconds, longer than its session timeout of two seconds, and then tries to continue and to commit. "
-    "`dawdler` is alone in its group. It takes six seconds for each record, although its poll interval is "
-    "three seconds, so it leaves and joins again. `poller` reads an idle topic with fetches that wait for "
-    "a second, and requests metadata on the same connection twice a second."
+    "One broker. `frozen` is one of two readers of `orders` in group `billing`. It is stopped (SIGSTOP) "
+    "for five seconds, longer than its session timeout of two seconds, and then tries to continue and to "
+    "commit. `dawdler` is alone in its group. It takes six seconds for each record, although its poll "
+    "interval is three seconds, so it leaves and joins again. `poller` reads an idle topic with fetches that "
+    "wait for a second, and requests metadata on the same connection twice a second."
 )
 _BROKER = {"group.min.session.timeout.ms": "1000"}
 SHORT = {

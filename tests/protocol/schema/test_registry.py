@@ -146,7 +146,7 @@ def test_tags_are_unique(message: Message) -> None:
             assert tags == sorted(set(tags))
 
 
-# What the name of a field says, its role says too, in every API and version.
+# The role of a field says what its name says, in every API and version.
 BY_NAME = {
     "error_code": "error",
     "error_message": "error_message",

@@ -1,6 +1,6 @@
 """`replay.load.request_order`: the order of members of a group, and of requests that write the same state.
 
-What is written twice is sent in the captured order, however slow the target.
+Requests that are written twice are sent in the captured order, however slow the target.
 
 The target is one on paper that takes requests when they arrive, and one of its connections is slow.
 """

@@ -1,6 +1,6 @@
 """TLS between two OpenSSLs, on a made-up wire.
 
-What was said inside comes out, however versions, suites, packets and losses are.
+The plaintext comes out, however versions, suites, packets and losses are.
 
 The plaintext is known because the test wrote it; the bytes on the wire are OpenSSL's.
 """
@@ -213,7 +213,7 @@ def test_keys_of_another_session_open_nothing(tmp_path: Path) -> None:
 def test_any_lost_packet_costs_what_was_in_it(kind: Kind, tmp_path: Path) -> None:
     """Each packet behind the handshake is lost in turn.
 
-    Of all exchanges only those in the records it touches are hurt.
+    Only the exchanges in the records that it touches are hurt.
     """
     ends, keys = talk(kind, tmp_path)
     whole = wire_of(ends, tmp_path)

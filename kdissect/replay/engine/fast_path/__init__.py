@@ -4,9 +4,9 @@ In: captured requests (`ReplayItem`) and the context of the pass. Out: frames on
 and for each request its answers, at the one place where the player accounts for it.
 
 The contract: **the fast path sends the same bytes as the handler would send**, but for the correlation id. A
-request takes the fast path only if its handler would send it at once. Whatever the fast path cannot do
-(something has to be waited for, leaders have moved, the answer says anything but success) it leaves to the
-handler or to the handler's own functions, so that each rule of rewriting has one home, in `handlers`.
+request takes the fast path only if its handler would send it at once. The fast path leaves all else
+(something has to be waited for, leaders have moved, the answer says anything but success) to the handler or
+to the handler's own functions, so that each rule of rewriting has one home, in `handlers`.
 
 - `prepared_requests` makes frames a window ahead of the clock: `PreparedRequests` holds what is ready.
 - `in_flight` sends a prepared request and follows it to its last answer: `InFlightRead`, `InFlightFetch`,

@@ -3,11 +3,11 @@
 In: captured requests in their order. Out: for each that can be prepared, its parts as bytes.
 
 Reads that any node answers, and Produce requests that are no retries, are rewritten, converted, routed and
-encoded by the functions of their handlers. Of a fetch it is known what it asks, but for positions and
-sessions. What remains of a frame for its moment is the correlation id, and of an idempotent batch its header:
+encoded by the functions of their handlers. All that a fetch asks is known, but for positions and
+sessions. Left for the moment of sending are the correlation id, and the header of an idempotent batch:
 producer, epoch, sequence, and a checksum that is patched from these alone. Headers are laid over the frame.
 
-When leaders move, what was prepared is stale and is dropped. What is prepared waits in memory, so only so
+When leaders move, what was prepared is stale and is dropped. Prepared requests wait in memory, so only so
 much is prepared ahead. A request whose turn comes before it was prepared goes by its handler.
 """
 

@@ -2,8 +2,8 @@
 
 Those with errors come first, then the slowest, then the earliest. A row has the values of `COLUMNS` and, at
 its end, an object with those of `RARE` that are there. Times are nanoseconds: the first from the first step,
-the others from the first. Packets are numbers as `PageNames.packet_ref` makes them. What the exchanges of a
-connection share is in `connections`.
+the others from the first. Packets are numbers as `PageNames.packet_ref` makes them. `connections`
+has what the exchanges of a connection share.
 """
 
 import json
