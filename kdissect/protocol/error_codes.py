@@ -346,6 +346,35 @@ AUTHORIZATION_ERRORS = frozenset(
 )
 """The client may not do this."""
 
+CLIENT_SETTING_REFUSED = frozenset(
+    {
+        ErrorCode.INVALID_FETCH_SIZE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.STREAMS_INVALID_TOPOLOGY,
+    }
+)
+"""A client cannot work with this name or setting: the broker will never take it."""
+
+SETTING_REFUSED = CLIENT_SETTING_REFUSED | {
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.INVALID_UPDATE_VERSION,
+}
+"""The same, and what a tool for operators asked for in vain."""
+
 OVERSIZED = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 """A message or batch is larger than the broker takes."""
 

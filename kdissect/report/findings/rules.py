@@ -13,6 +13,7 @@ from kdissect.protocol.error_codes import (
     OVERSIZED,
     PRODUCER_FENCED_OUT,
     SEQUENCE_ERRORS,
+    SETTING_REFUSED,
     ErrorCode,
 )
 from kdissect.report.findings import capture, clients, groups, network, responses, security
@@ -183,6 +184,17 @@ RULES = (
         "A broker refused batches for their size; the producer drops them, or splits and resends them.",
         "max.request.size and batch.size of the producer against message.max.bytes and max.message.bytes of "
         "the topic",
+    ),
+    FindingRule(
+        "setting_refused",
+        WARNING,
+        partial(
+            responses.errors_by_client, wanted=SETTING_REFUSED, title="Names or settings that brokers refuse"
+        ),
+        "A client asks for what the broker does not allow, such as the name of a topic, a timeout, a codec or a "
+        "number of replicas. To try again does not help.",
+        "the setting or the name that the error is about, against the limits of the broker (such as "
+        "group.min.session.timeout.ms, transaction.max.timeout.ms) and its policies",
     ),
     FindingRule(
         "transactions_open",

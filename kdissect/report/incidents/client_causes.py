@@ -25,6 +25,7 @@ REASONS = (
     "right_missing",
     "topic_missing",
     "protocol_refused",
+    "settings_refused",
     "tls_failed",
     "tls_refused",
     "kafka_4_refuses",
@@ -190,6 +191,19 @@ CLIENT_CAUSES = (
         "the records are lost.",
         next="the clock of the producer's host; message.timestamp.before.max.ms and "
         "after.max.ms of the topic",
+    ),
+    Cause(
+        name="setting_refused",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("settings_refused",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="a broker refuses a name or a setting of a client, twice",
+        against="",
+        means="The client asks for what no broker of this cluster allows, such as the name of a topic, a "
+        "timeout or a codec. To try again does not help.",
+        next="the setting that the error names, against the limits of the brokers",
     ),
     Cause(
         name="topic_recreated",

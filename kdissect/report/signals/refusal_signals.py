@@ -8,6 +8,7 @@
     topic_missing           a topic that is not there is asked for again and again
     offsets_gone            a consumer asks for offsets that the log does not have any more
     protocol_refused        a member knows no assignor that its group has
+    settings_refused        a client has a name or a setting that no broker takes
     quota_applied           a broker makes a client wait
 
 One signal is one client, one kind and one spell, over all topics and groups that it names.
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
+    CLIENT_SETTING_REFUSED,
     OVERSIZED,
     ErrorCode,
 )
@@ -91,11 +93,26 @@ REFUSALS = (
         frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL}),
         2,
     ),
+    RefusalRule("settings_refused", "asked for what no broker allows", CLIENT_SETTING_REFUSED, 2),
 )
 REFUSAL_KINDS = (
     *(SignalKind(refusal.kind, f"a client {refusal.words}", SignalCounts.ERRORS) for refusal in REFUSALS),
     SignalKind("quota_applied", "a broker makes a client wait by a quota", SignalCounts.WAITS),
 )
+
+ALLOWED = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "names of topics have letters, digits, '.', '_' and '-', 249 at most",
+    ErrorCode.INVALID_REQUIRED_ACKS: "acks may be 0, 1 or all",
+    ErrorCode.INVALID_GROUP_ID: "group.id may not be empty",
+    ErrorCode.INVALID_SESSION_TIMEOUT: "group.min.session.timeout.ms and group.max.session.timeout.ms of the "
+    "broker bound session.timeout.ms",
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "offset.metadata.max.bytes of the broker bounds it",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction.max.timeout.ms of the broker bounds "
+    "transaction.timeout.ms",
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "group.consumer.assignors of the broker has the assignors",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "the broker takes patterns of RE2/J",
+}
+"""The bounds of brokers that explain a refusal of a setting."""
 
 OF_IDENTITY = ("credentials_refused", "login_out_of_turn", "right_missing")
 """Refusals that depend on who the client is."""
@@ -218,7 +235,10 @@ def _refused(
 
 
 def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Sequence[Observation]) -> str:
-    """Return what else is known: a topic with a similar name, or the offset that the consumer went on at."""
+    """Return what else is known: a similar topic, the offset that the consumer went on at, the bounds."""
+    if refusal.kind == "settings_refused":
+        allowed = {ALLOWED[error] for row in spell if (error := ErrorCode(row.code or 0)) in ALLOWED}
+        return "".join(f"; {sentence}" for sentence in sorted(allowed))
     topics, *_ = _names(spell)
     if refusal.kind == "topic_missing" and topics:
         others = [topic for topic in _topics_there(context) if topic not in topics]

@@ -67,6 +67,11 @@ CASES: dict[str, FindingCase] = {
         quiet=(many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
         incident="neglect.pcapng",
     ),
+    "setting_refused": FindingCase(
+        fires=(many(1, PRODUCE, 1), produced(0, 1, error_code=17)),
+        quiet=(many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
+        incident="cluster-life.pcapng",
+    ),
     "controller_moved": FindingCase(
         fires=(many(1, VOTE, 1),),
         quiet=(many(1, METADATA, 1),),

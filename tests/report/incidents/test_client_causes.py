@@ -224,6 +224,7 @@ CASES = {
     "quota": (quota, little_quota),
     "record_too_large": (refused(ErrorCode.MESSAGE_TOO_LARGE), refused(0)),
     "invalid_timestamp": (refused(ErrorCode.INVALID_TIMESTAMP), refused(0)),
+    "setting_refused": (refused(ErrorCode.INVALID_TOPIC_EXCEPTION), refused(0)),
     "topic_recreated": (created_again, topics_of_one_name),
     "missing_topic": (missing_topic, new_topic),
     "metadata_storm": (metadata_storm, lists_topics),
