@@ -4,20 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.told_capture import Line
 from tests.helpers.told_cluster import METADATA, NODES
 
 VERSION = 7
 
 State = tuple[int, int, Sequence[int]]
-"""Leader, its epoch, and the replicas in sync of a partition."""
+"""Leader, its epoch, and the replicas in sync of a partition; -1 stands for no leader."""
 
 
 def metadata(topic: str, states: Mapping[int, State]) -> dict[str, Any]:
     """Return a Metadata response about the partitions of a topic; all three brokers have replicas."""
     partitions = [
         {
-            "error_code": 0,
+            "error_code": ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             "partition_index": partition,
             "leader_id": leader,
             "leader_epoch": epoch,

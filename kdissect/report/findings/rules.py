@@ -191,8 +191,8 @@ RULES = (
         partial(
             responses.errors_by_client, wanted=SETTING_REFUSED, title="Names or settings that brokers refuse"
         ),
-        "A client asks for what the broker does not allow, such as the name of a topic, a timeout, a codec or a "
-        "number of replicas. To try again does not help.",
+        "A client asks for what the broker does not allow, such as the name of a topic, a timeout, a codec "
+        "or a number of replicas. To try again does not help.",
         "the setting or the name that the error is about, against the limits of the broker (such as "
         "group.min.session.timeout.ms, transaction.max.timeout.ms) and its policies",
     ),

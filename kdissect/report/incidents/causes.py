@@ -6,21 +6,17 @@ one cause explains of another can be seen at a glance.
 
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
 from kdissect.report.findings.rules import RULES
-from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
+from kdissect.report.incidents import policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
+from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, REPLICAS
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
-
-REPLICAS = ("leaders_moved", "replicas_out_of_sync")
-"""Signals of Metadata about a broker that is gone or behind: it may come much later."""
-
-LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
 
 FOLLOWS_A_LOST_SERVER = (
     Link((*LATENCY, "server_silent"), Relation.ANYWHERE, 5 * SECOND, 3 * SECOND),
@@ -42,6 +38,7 @@ FOLLOWS_A_LOST_SERVER = (
     Link(
         (
             "replicas_missing",
+            "leader_missing",
             "leader_moved",
             "leadership_left",
             "coordinator_left",
@@ -246,77 +243,7 @@ CAUSES = (
         "answers nothing.",
         next="socket.request.max.bytes of the brokers; max.request.size and batch.size of the client",
     ),
-    Cause(
-        name="too_few_in_sync_replicas",
-        layer=Layer.CLUSTER,
-        severity=CRITICAL,
-        anchors=("replicas_missing",),
-        judge=cluster_causes.too_few_in_sync_replicas,
-        links=(
-            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
-            Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
-            Link(("empty_fetch_loop",), Relation.ANYWHERE),
-            Link(REPLICAS, Relation.TOPIC, EVER),
-        ),
-        needs="writes refused with NOT_ENOUGH_REPLICAS",
-        against="",
-        means="min.insync.replicas is more than the replicas that are in sync, so the topic cannot be "
-        "written with acks=all.",
-        next="which broker is missing or behind; min.insync.replicas and the replication factor of the topic",
-    ),
-    Cause(
-        name="follower_behind",
-        layer=Layer.CLUSTER,
-        severity=WARNING,
-        anchors=("follower_silent",),
-        judge=cluster_causes.follower_behind,
-        links=(
-            Link(
-                ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
-            ),
-            Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
-            Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
-            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
-        ),
-        needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",
-        against="one of the brokers died, froze or cannot be reached by anybody",
-        means="The follower does not copy what is written. It leaves the in-sync replicas after "
-        "replica.lag.time.max.ms, and writes with acks=all wait for it until then.",
-        next="the path between the two brokers; the follower's log and disks; under-replicated partitions",
-    ),
-    Cause(
-        name="leader_election",
-        layer=Layer.CLUSTER,
-        severity=WARNING,
-        anchors=("leadership_left",),
-        judge=cluster_causes.leader_election,
-        links=(
-            Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
-            Link(("leaders_moved",), Relation.TOPIC, 5 * SECOND, 30 * SECOND),
-            Link(("errors_repeated",), Relation.TOPIC, SECOND, 5 * SECOND, LEADER_MOVED),
-            Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
-        ),
-        needs="a server refuses two or more partitions that it led, and two or more clients learn it",
-        against="its connections end: then it was stopped or died",
-        means="Partitions got another leader while the brokers went on: a preferred leader was elected, or "
-        "partitions were reassigned.",
-        next="who ran an election or a reassignment; auto.leader.rebalance.enable",
-    ),
-    Cause(
-        name="coordinator_moved",
-        layer=Layer.CLUSTER,
-        severity=WARNING,
-        anchors=("coordinator_left",),
-        judge=cluster_causes.coordinator_moved,
-        links=(
-            Link(("coordinator_left", "errors_repeated", "commit_failed"), Relation.GROUP),
-            Link(("commit_failed", "retriable_errors_lasted", "unanswered_cut"), Relation.CLIENT),
-        ),
-        needs="a server refuses a group or a transactional id that it coordinated",
-        against="its connections end: then it was stopped or died",
-        means="The partition of __consumer_offsets or __transaction_state that holds it got another leader.",
-        next="elections at that moment; the brokers that lead these internal topics",
-    ),
+    *CLUSTER_CAUSES,
     *ACCESS_CAUSES,
     *CLIENT_CAUSES,
     *GROUP_CAUSES,

@@ -3,14 +3,22 @@
 leader_election             partitions got another leader while both brokers went on
 coordinator_moved           groups got another coordinator while both brokers went on
 too_few_in_sync_replicas    writes are refused since replicas are missing
+partition_without_leader    a topic has no leader, for longer than an election takes
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
-from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
-from kdissect.report.model.incidents import Subject, SubjectKind
+from kdissect.protocol.error_codes import LEADER_MOVED
+from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
+from kdissect.report.incidents.client_links import LED_BY_CLIENTS
+from kdissect.report.incidents.network_causes import EVER
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
+
+CRITICAL, WARNING, NOTE = Severity
 
 ELECTED_THINGS = 2
 ELECTED_CLIENTS = 2
@@ -18,6 +26,9 @@ EARLY_NS = 3 * SECOND
 """In the first seconds of a capture clients still learn who leads: errors of that time tell of no move."""
 
 NAMED = 3
+LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
+REPLICAS = ("leaders_moved", "replicas_out_of_sync")
+"""Signals of Metadata about a broker that is gone or behind: it may come much later."""
 
 
 def leader_election(case: Case) -> Diagnosis | None:
@@ -78,30 +89,49 @@ def coordinator_moved(case: Case) -> Diagnosis | None:
 def too_few_in_sync_replicas(case: Case) -> Diagnosis | None:
     """Writes are refused with NOT_ENOUGH_REPLICAS."""
     errors = case.anchor
-    gone: list[str] = []
-    for kind in ("connections_ended", "follower_silent", "attempts_refused"):
-        lost = case.near((kind,), Relation.ANYWHERE, 10 * SECOND, 0)
-        early = {signal.subject.name for signal in lost if signal.begin_ns <= errors.begin_ns + 3 * SECOND}
-        gone = gone or sorted(early)
+    gone = _missing_brokers(case)
     late = case.near(("replicas_out_of_sync",), Relation.TOPIC, errors.begin_ns - case.begin_ns, 30 * SECOND)
     gone = sorted({signal.subject.name for signal in late}) or gone
+    sentence = _topic_sentence(errors, "has too few in-sync replicas", gone, "write")
+    return _of_topic(errors, sentence, 0.95, "brokers refuse writes with NOT_ENOUGH_REPLICAS")
+
+
+def partition_without_leader(case: Case) -> Diagnosis | None:
+    """Metadata names no leader for a topic, for longer than an election takes."""
+    errors = case.anchor
+    sentence = _topic_sentence(errors, "has no leader", _missing_brokers(case), "request")
+    return _of_topic(errors, sentence, 0.9, "brokers answer with LEADER_NOT_AVAILABLE")
+
+
+def _missing_brokers(case: Case) -> list[str]:
+    """Return the servers that were lost before the errors began, by the best evidence that there is."""
+    latest = case.anchor.begin_ns + 3 * SECOND
+    for kind in ("connections_ended", "follower_silent", "attempts_refused"):
+        lost = case.near((kind,), Relation.ANYWHERE, 10 * SECOND, 0)
+        if early := sorted({signal.subject.name for signal in lost if signal.begin_ns <= latest}):
+            return early
+    return []
+
+
+def _topic_sentence(errors: Signal, state: str, gone: Sequence[str], noun: str) -> str:
     names = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
     topic = listed(errors.topics, NAMED) or errors.subject.name
-    count = counted(errors.measures["count"], "write")
     lasted = (
         "to the end of the capture"
         if errors.end_ns is None
         else format_duration(errors.measures["lasted_ns"])
     )
+    return (
+        f"Topic {topic} {state} since {format_clock(errors.begin_ns)}{names}: "
+        f"{counted(errors.measures['count'], noun)} of {counted(len(errors.clients), 'client')} refused, "
+        f"{lasted}"
+    )
+
+
+def _of_topic(errors: Signal, sentence: str, confidence: float, reason: str) -> Diagnosis:
+    subject = Subject(kind=SubjectKind.TOPIC, name=errors.topics[0]) if errors.topics else errors.subject
     return Diagnosis(
-        Subject(kind=SubjectKind.TOPIC, name=errors.topics[0]) if errors.topics else errors.subject,
-        errors.begin_ns,
-        errors.end_ns,
-        f"Topic {topic} has too few in-sync replicas since {format_clock(errors.begin_ns)}{names}: "
-        f"{count} of {counted(len(errors.clients), 'client')} refused, {lasted}",
-        0.95,
-        (errors,),
-        speaks_for=("brokers refuse writes with NOT_ENOUGH_REPLICAS",),
+        subject, errors.begin_ns, errors.end_ns, sentence, confidence, (errors,), speaks_for=(reason,)
     )
 
 
@@ -126,3 +156,97 @@ def follower_behind(case: Case) -> Diagnosis | None:
         tuple(around),
         speaks_for=("both brokers talk to others meanwhile",),
     )
+
+
+CLUSTER_CAUSES = (
+    Cause(
+        name="too_few_in_sync_replicas",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("replicas_missing",),
+        judge=too_few_in_sync_replicas,
+        links=(
+            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
+            Link(("empty_fetch_loop",), Relation.ANYWHERE),
+            Link(REPLICAS, Relation.TOPIC, EVER),
+        ),
+        needs="writes refused with NOT_ENOUGH_REPLICAS",
+        against="",
+        means="min.insync.replicas is more than the replicas that are in sync, so the topic cannot be "
+        "written with acks=all.",
+        next="which broker is missing or behind; min.insync.replicas and the replication factor of the topic",
+    ),
+    Cause(
+        name="partition_without_leader",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("leader_missing",),
+        judge=partition_without_leader,
+        links=(
+            Link(("leader_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
+            Link(("metadata_storm", "refused_connections"), Relation.CLIENT, 10 * SECOND, 30 * SECOND),
+            Link(REPLICAS, Relation.TOPIC, EVER),
+        ),
+        needs="Metadata says LEADER_NOT_AVAILABLE for a topic, for 6 s or more",
+        against="",
+        means="No replica of some partitions may lead: those that have all records are on brokers that are "
+        "down. The partitions can be neither written nor read.",
+        next="kafka-topics --describe --unavailable-partitions; start the brokers that hold the replicas; "
+        "only if their records may be lost, elect another replica (unclean leader election)",
+    ),
+    Cause(
+        name="follower_behind",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("follower_silent",),
+        judge=follower_behind,
+        links=(
+            Link(
+                ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
+            ),
+            Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
+            Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
+            Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
+        ),
+        needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",
+        against="one of the brokers died, froze or cannot be reached by anybody",
+        means="The follower does not copy what is written. It leaves the in-sync replicas after "
+        "replica.lag.time.max.ms, and writes with acks=all wait for it until then.",
+        next="the path between the two brokers; the follower's log and disks; under-replicated partitions",
+    ),
+    Cause(
+        name="leader_election",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("leadership_left",),
+        judge=leader_election,
+        links=(
+            Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("leaders_moved",), Relation.TOPIC, 5 * SECOND, 30 * SECOND),
+            Link(("errors_repeated",), Relation.TOPIC, SECOND, 5 * SECOND, LEADER_MOVED),
+            Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
+        ),
+        needs="a server refuses two or more partitions that it led, and two or more clients learn it",
+        against="its connections end: then it was stopped or died",
+        means="Partitions got another leader while the brokers went on: a preferred leader was elected, or "
+        "partitions were reassigned.",
+        next="who ran an election or a reassignment; auto.leader.rebalance.enable",
+    ),
+    Cause(
+        name="coordinator_moved",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("coordinator_left",),
+        judge=coordinator_moved,
+        links=(
+            Link(("coordinator_left", "errors_repeated", "commit_failed"), Relation.GROUP),
+            Link(("commit_failed", "retriable_errors_lasted", "unanswered_cut"), Relation.CLIENT),
+        ),
+        needs="a server refuses a group or a transactional id that it coordinated",
+        against="its connections end: then it was stopped or died",
+        means="The partition of __consumer_offsets or __transaction_state that holds it got another leader.",
+        next="elections at that moment; the brokers that lead these internal topics",
+    ),
+)

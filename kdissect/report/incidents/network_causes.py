@@ -221,6 +221,7 @@ WAITED = (
     "member_expired",
     "rebalance_storm",
     "retriable_errors_lasted",
+    "leader_missing",
     "errors_repeated",
     "commit_failed",
     "metadata_storm",
@@ -236,7 +237,14 @@ WAITED = (
 )
 """Signals of clients and servers when packets do not arrive."""
 
-MOVED = ("leader_moved", "leadership_left", "coordinator_left", "controller_moved", "errors_repeated")
+MOVED = (
+    "leader_moved",
+    "leadership_left",
+    "coordinator_left",
+    "controller_moved",
+    "leader_missing",
+    "errors_repeated",
+)
 
 FOLLOWS_A_BAD_PATH = (
     Link(WAITED, Relation.CLIENT, 2 * SECOND, 30 * SECOND),

@@ -2,6 +2,7 @@
 
     errors_repeated     an error code of an API, for one topic, group or transactional id, several times
     replicas_missing    the same, where the error is that too few replicas are in sync
+    leader_missing      the same, where a topic has no leader for so long that nobody may be elected
     leadership_left     a server refuses requests for partitions that it led
     coordinator_left    a server refuses requests of groups or transactions that it coordinated
 
@@ -42,6 +43,9 @@ REPEATED, SCATTERED = 3, 6
 REPEATED_OVER_NS = SECOND
 """Errors that come at once and are over are of one moment: clients refresh their metadata and go on."""
 
+LEADERLESS_NS = 6 * SECOND
+"""An election takes less, also one that follows a session of a broker that died."""
+
 NEVER = 1 << 62
 LASTED_NS: Mapping[int, int] = {
     ErrorCode.MEMBER_ID_REQUIRED: NEVER,
@@ -78,6 +82,7 @@ OF_MEMBERS = MEMBER_EXPIRED
 ERROR_KINDS = (
     SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
     SignalKind("replicas_missing", "writes refused for want of in-sync replicas", SignalCounts.ERRORS),
+    SignalKind("leader_missing", "a topic has no leader", SignalCounts.ERRORS),
     SignalKind("leadership_left", "a server refuses partitions that it led", SignalCounts.ERRORS),
     SignalKind("coordinator_left", "a server refuses groups that it coordinated", SignalCounts.ERRORS),
 )
@@ -148,7 +153,7 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
     who = f"from {clients[0]}" if len(clients) == 1 else f"from {counted(len(clients), 'client')}"
     to_the_end = context.end_ns - last < APART_NS // 3
     return make_signal(
-        "replicas_missing" if first.code in LOST_REPLICAS else "errors_repeated",
+        _kind(first, last - first.first_ns),
         subject,
         (first.first_ns, None if to_the_end else last),
         f"{first.api}{about} was refused with {error_name(first.code or 0)} {counted(count, 'time')}, "
@@ -166,6 +171,13 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
         requests=count,
         evidence=[observed(clients[0], f"{first.api} {first.error}", spell)],
     )
+
+
+def _kind(error: Observation, lasted_ns: int) -> str:
+    if error.code in LOST_REPLICAS:
+        return "replicas_missing"
+    leaderless = error.code == ErrorCode.LEADER_NOT_AVAILABLE and lasted_ns >= LEADERLESS_NS
+    return "leader_missing" if leaderless else "errors_repeated"
 
 
 def _subject(kind: str, name: str, clients: Sequence[str], servers: Sequence[str]) -> tuple[SubjectKind, str]:

@@ -37,6 +37,28 @@ def test_a_broker_that_died_is_why_there_are_too_few_replicas(tmp_path: Path) ->
     assert "39 writes to audit refused since too few replicas are in sync" in incident.headline
 
 
+def without_leader(story: Story, begin_ms: int, end_ms: int) -> None:
+    """Add a client that asks for the metadata of a topic, which has no leader in some time."""
+    line = story.connect("10.1.0.8", ("10.0.0.1", 9092), client_id="auditor")
+    for at_ms in range(50, 28_000, 400):
+        gone = begin_ms <= at_ms < end_ms
+        tell(line, at_ms, "audit", {0: (-1 if gone else 1, 7, (1,))})
+
+
+def test_a_topic_that_stays_without_a_leader(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    without_leader(story, 12_000, 30_000)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("partition_without_leader", "audit")
+    assert "to the end of the capture" in incident.headline
+
+
+def test_a_topic_that_gets_a_leader_soon(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    without_leader(story, 12_000, 14_000)
+    assert "partition_without_leader" not in {row.cause for row in analyzed(story, tmp_path).incidents}
+
+
 def test_a_write_that_is_refused_once_is_no_incident(tmp_path: Path) -> None:
     story, _ = cluster(lambda node, at_ms: 3)
     refused_writes(story, 27_800)
