@@ -53,6 +53,8 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "growing_lag": (("lag_growing", ""),),
     "inconsistent_group_protocol": (("errors_repeated", "INCONSISTENT_GROUP_PROTOCOL"),),
     "invalid_record": (("errors_repeated", "INVALID_RECORD"),),
+    "invalid_topic_name": (("setting_refused", "INVALID_TOPIC_EXCEPTION"),),
+    "session_timeout_refused": (("setting_refused", "INVALID_SESSION_TIMEOUT"),),
     "invalid_timestamp": (("errors_repeated", "INVALID_TIMESTAMP"),),
     "missing_right": (("not_authorized", ""), ("errors_repeated", "AUTHORIZATION_FAILED")),
     "missing_topic": (("errors_repeated", "UNKNOWN_TOPIC_OR_PARTITION"),),

@@ -158,6 +158,13 @@ def wrong_advertised_listener(case: Case) -> Diagnosis | None:
     refused = case.anchor
     if refused.kind == "address_shared":
         return _diagnosis(case, refused.sentence, 0.9)
+    if refused.kind == "advertised_untried":
+        return _diagnosis(
+            case,
+            _capitalized_kind(refused.sentence),
+            0.85,
+            speaks_for=("these clients write or read partitions that the broker leads", "they reach others"),
+        )
     return _diagnosis(
         case,
         _capitalized_kind(refused.sentence),
@@ -341,14 +348,20 @@ NETWORK_CAUSES = (
         name="wrong_advertised_listener",
         layer=Layer.NETWORK,
         severity=CRITICAL,
-        anchors=("advertised_refused", "address_shared"),
+        anchors=("advertised_refused", "address_shared", "advertised_untried"),
         judge=wrong_advertised_listener,
         links=(
             Link(
                 ("attempts_refused", "refused_connections", "connection_churn"), Relation.SERVER, EVER, EVER
             ),
             Link(
-                ("metadata_storm", "errors_repeated", "retriable_errors_lasted", "leader_moved"),
+                (
+                    "metadata_storm",
+                    "metadata_storm_began",
+                    "errors_repeated",
+                    "retriable_errors_lasted",
+                    "leader_moved",
+                ),
                 Relation.CLIENT,
                 EVER,
                 EVER,
@@ -357,7 +370,8 @@ NETWORK_CAUSES = (
         ),
         needs="an address that a broker's Metadata names refuses or ignores all attempts in the capture, "
         "while the broker talks at another address or port; or two brokers have one address, where requests "
-        "are refused for 5 s or more since that broker does not lead",
+        "are refused for 5 s or more since that broker does not lead; or clients that need a broker never "
+        "try its address, and ask for metadata 8 times a second or more",
         against="somebody connected to it before or later: then the broker was down",
         means="Clients are sent to an address that they cannot reach, or where another broker listens.",
         next="advertised.listeners of that broker, the listener's port, firewalls and name resolution",

@@ -6,6 +6,7 @@ To add signals: write a module with a function from the context to signals, list
 from collections.abc import Callable, Iterable, Iterator
 
 from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.address_signals import ADDRESS_KINDS, address_signals
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
@@ -38,6 +39,7 @@ Source = Callable[[SignalContext], Iterable[Signal]]
 SOURCES: tuple[Source, ...] = (
     path_signals,
     transport_signals,
+    address_signals,
     tls_signals,
     unseen_segments,
     wait_signals,
@@ -65,6 +67,7 @@ SOURCES: tuple[Source, ...] = (
 ALL_KINDS = (
     *PATH_KINDS,
     *TRANSPORT_KINDS,
+    *ADDRESS_KINDS,
     *TLS_KINDS,
     *WAIT_KINDS,
     *POLICY_KINDS,

@@ -1,9 +1,8 @@
-"""Signals about single connections and addresses: what a packet's size or age, or a window did to them.
+"""Signals about single connections: what a packet's size or age, or a window did to them.
 
 large_segments_stuck     large segments never arrive on a path on which small ones do
 idle_connection_dropped  data after a long silence gets no acknowledgment, while other connections go on
 window_closed            a client's receive window was closed while the server had data for it
-advertised_refused       an address that a broker advertises never accepts a connection
 """
 
 from collections import Counter, defaultdict
@@ -13,27 +12,23 @@ from typing import Any
 import numpy as np
 
 from kdissect.report.aggregate.network_tables import STANDSTILLS
-from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.connection_evidence import (
     connection_evidence,
     select_connections,
 )
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.query.topic_names import Address
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import host_name
 from kdissect.report.signals.path_series import PathSeries, Standstill
-from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import counted, listed
-from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_duration
+from kdissect.text import format_clock, format_duration
 
 TRANSPORT_KINDS = (
     SignalKind("large_segments_stuck", "large segments never arrive, small ones do", SignalCounts.WAITS),
     SignalKind("idle_connection_dropped", "data after a silence gets no acknowledgment", SignalCounts.WAITS),
     SignalKind("window_closed", "a client's receive window was closed", SignalCounts.WAITS),
-    SignalKind("advertised_refused", "an advertised address accepts nobody", SignalCounts.ATTEMPTS),
 )
 
 SECOND = 10**9
@@ -51,20 +46,13 @@ CLOSED_NS = SECOND // 5
 
 CLOSED_SPANS, CLOSED_TOTAL_NS = 3, SECOND
 
-UNANSWERED_NS = SECOND
-"""An attempt to connect that nobody answered for less may be answered after the end of the capture."""
-
-UP_EDGE_NS = 2 * SECOND
-"""A broker that is up need not talk in the first and the last seconds of a capture."""
-
 
 def transport_signals(context: SignalContext) -> Iterator[Signal]:
-    """Yield the signals about connections and addresses."""
+    """Yield the signals about single connections."""
     series = PathSeries(context)
     yield from _large_segments(context, series)
     yield from _dropped(context, series)
     yield from _closed_windows(context)
-    yield from _advertised(context)
 
 
 def _rows_of(context: SignalContext, numbers: set[int]) -> np.ndarray:
@@ -234,78 +222,3 @@ def _closed_windows(context: SignalContext) -> Iterator[Signal]:
             wait_ns=total,
             evidence=[connection_evidence(client, "window closed", select_connections(context.rules, rows))],
         )
-
-
-# Addresses
-
-
-def _advertised(context: SignalContext) -> Iterator[Signal]:
-    """Yield each address that Metadata names, and that nobody could connect to in the whole capture."""
-    columns, facts = context.facts.columns, context.connections
-    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
-    nodes = {(row["host"], row["port"]): row["node_id"] for row in context.partial.table(BROKERS).to_pylist()}
-    silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
-    by_address: dict[Address, list[int]] = defaultdict(list)
-    for row, address in enumerate(zip(hosts, ports, strict=True)):
-        if address in nodes:
-            by_address[address].append(row)
-    for address, connections in by_address.items():
-        rows = np.array(connections, np.int64)
-        failed = silent[rows] & ~columns.present("server_rtt_ns")[rows]
-        refused = int((columns.equals("closed", "rst")[rows] & failed).sum())
-        waited = context.end_ns - facts.first_ns[rows] >= UNANSWERED_NS
-        if failed.all() and (refused or waited.any()) and _is_up(context, address, nodes[address], rows):
-            yield _advertised_signal(context, address, nodes[address], rows, refused)
-
-
-def _advertised_signal(
-    context: SignalContext, address: Address, node: int, rows: np.ndarray, refused: int
-) -> Signal:
-    begin = int(context.connections.first_ns[rows].min())
-    text = format_address(address[0] or "?", address[1])
-    name = context.servers.of_node(node)
-    subject = f"broker {node}" if text in name else name
-    how = "refused" if 2 * refused >= len(rows) else "not answered"
-    attempts = f"{counted(len(rows), 'attempt')} to connect {'was' if len(rows) == 1 else 'were'} {how}"
-    return make_signal(
-        "advertised_refused",
-        (SubjectKind.SERVER, subject),
-        (begin, None),
-        f"{subject} advertises {text} in Metadata, where nobody can connect: {attempts} from "
-        f"{format_clock(begin)} on",
-        measures={"attempts": len(rows), "refused": refused, "node_id": node},
-        servers=[context.servers.name(*address)],
-        clients=context.clients_at(rows),
-        requests=len(rows),
-        evidence=[connection_evidence(text, how, select_connections(context.rules, rows))],
-    )
-
-
-def _is_up(context: SignalContext, address: Address, node: int, attempts: np.ndarray) -> bool:
-    """Return whether the broker talks elsewhere during the `attempts`: it serves, or it is a client itself.
-
-    It serves at another address or port. It is a client as a follower, or from its own host. Attempts may
-    begin and end with the capture, so the first and the last seconds do not count.
-    """
-    columns, facts = context.facts.columns, context.connections
-    servers = zip(
-        columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist(), strict=True
-    )
-    clients = zip(
-        columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
-    )
-    first_ns, last_ns = int(facts.first_ns[attempts].min()), int(facts.first_ns[attempts].max())
-    until_ns = min(last_ns + UNANSWERED_NS // 2, context.end_ns - UP_EDGE_NS)
-    throughout = facts.talks & (facts.first_ns <= max(first_ns, context.begin_ns + UP_EDGE_NS))
-    throughout &= facts.last_ns >= until_ns
-    own_host = address[0] if address[0] not in LOOPBACK_HOSTS else None
-    return any(
-        server != address
-        and (
-            context.servers.nodes.get(server) == node
-            or (own_host is not None and own_host in (server[0], host))
-            or follower_of(client) == node
-        )
-        for server, (host, client), talks in zip(servers, clients, throughout.tolist(), strict=True)
-        if talks
-    )

@@ -6,6 +6,7 @@ from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
 from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.address_signals import ADDRESS_KINDS
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import PATH_KINDS
 from kdissect.report.signals.sources import KINDS
@@ -25,7 +26,7 @@ def test_anchors_and_links_are_kinds_of_signals(cause: Cause) -> None:
 
 def test_every_signal_of_the_network_is_the_anchor_of_one_cause() -> None:
     anchors = [anchor for cause in NETWORK_CAUSES for anchor in cause.anchors]
-    kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS, *TLS_KINDS)} | {
+    kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS, *ADDRESS_KINDS, *TLS_KINDS)} | {
         "address_shared",
         "connections_reset",
     }

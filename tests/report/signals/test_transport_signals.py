@@ -1,4 +1,4 @@
-"""Large segments, idle connections, closed windows and advertised addresses, and their look-alikes."""
+"""Large segments, idle connections and closed windows, and their look-alikes."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.helpers.made_paths import (
     standstill,
     traffic,
 )
-from tests.helpers.report_rows import Row, connection
+from tests.helpers.report_rows import Row
 
 CLIENT, BROKER = CLIENT_HOSTS[0], BROKER_HOSTS[0]
 CUT_S = 15
@@ -103,76 +103,3 @@ def test_a_client_that_reads_too_slowly() -> None:
 )
 def test_windows_that_say_nothing_about_the_client(spans: list[Row]) -> None:
     assert causes(report_of(traffic(), spans)) == []
-
-
-ADVERTISED = [
-    {"node_id": 1, "host": BROKER, "port": 9092},
-    {"node_id": 2, "host": BROKER_HOSTS[1], "port": 9999},
-]
-
-
-def attempt(number: int, port: int, second: int) -> Row:
-    """Return a refused attempt to connect."""
-    return connection(
-        number, client_host=CLIENT, server_host=BROKER_HOSTS[1], server_port=port, closed="rst",
-        protocol="unknown", bytes_to_server=0, bytes_to_client=0, server_rtt_ns=None, client_id=None,
-        first_time_ns=BEGIN + second * SECOND, last_time_ns=BEGIN + second * SECOND + 1000,
-    )  # fmt: skip
-
-
-def test_an_advertised_address_where_nobody_listens() -> None:
-    connections = [*pair_connections(), *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
-    (incident,) = report_of(traffic(), (), connections, ADVERTISED).incidents
-    assert incident.cause == "wrong_advertised_listener"
-    assert f"advertises {BROKER_HOSTS[1]}:9999 in Metadata, where nobody can connect" in incident.headline
-    assert "6 attempts to connect were refused" in incident.headline
-    assert incident.begin_ns == BEGIN + 5 * SECOND
-
-
-def test_a_broker_that_is_seen_only_as_a_follower_is_up() -> None:
-    """On one host, only its replica fetcher shows that broker 3 lives."""
-    here = {"client_host": "127.0.0.1", "server_host": "127.0.0.1"}
-    brokers = [{"node_id": node, "host": "127.0.0.1", "port": port} for node, port in ((1, 9092), (3, 9999))]
-    connections = [row | here for row in pair_connections()]
-    follower = {**connections[0], "connection": 99, "client_id": "broker-3-fetcher-0"}
-    refused = attempt(100, 9999, 5) | here
-    (incident,) = report_of(traffic(), (), [*connections, follower, refused], brokers).incidents
-    assert incident.cause == "wrong_advertised_listener"
-    assert "Broker 3 advertises 127.0.0.1:9999" in incident.headline
-    assert "1 attempt to connect was refused" in incident.headline
-    found = dict(causes(report_of(traffic(), (), [*connections, refused], brokers)))
-    assert "wrong_advertised_listener" not in found
-
-
-def test_attempts_at_a_wrong_address_may_begin_and_end_with_the_capture() -> None:
-    attempts = [attempt(100 + n, 9999, n) for n in range(41)]
-    late = {"first_time_ns": BEGIN + SECOND, "last_time_ns": BEGIN + 39 * SECOND}
-    (incident,) = report_of(
-        traffic(), (), [*(row | late for row in pair_connections()), *attempts], ADVERTISED
-    ).incidents
-    assert incident.cause == "wrong_advertised_listener"
-    assert incident.begin_ns == BEGIN
-    gone = {"last_time_ns": BEGIN + 20 * SECOND}
-    connections = [row | (gone if row["server_host"] != BROKER else {}) for row in pair_connections()]
-    found = dict(causes(report_of(traffic(), (), [*connections, *attempts], ADVERTISED)))
-    assert "wrong_advertised_listener" not in found
-
-
-def test_an_advertised_address_that_was_open_before_is_not_wrong() -> None:
-    opened = connection(99, client_host=CLIENT, server_host=BROKER_HOSTS[1], server_port=9999)
-    connections = [*pair_connections(), opened, *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
-    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
-    assert "wrong_advertised_listener" not in found
-
-
-def test_an_advertised_broker_that_is_down_is_not_wrong() -> None:
-    connections = [row for row in pair_connections() if row["server_host"] == BROKER]
-    connections += [attempt(100 + n, 9999, 5 + n) for n in range(6)]
-    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
-    assert "wrong_advertised_listener" not in found
-
-
-def test_a_refused_address_that_nobody_advertises() -> None:
-    connections = [*pair_connections(), *(attempt(100 + n, 9998, 5 + n) for n in range(6))]
-    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
-    assert "wrong_advertised_listener" not in found
