@@ -12,6 +12,7 @@ from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
 from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, REPLICAS
+from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.model.findings import Severity
@@ -89,7 +90,7 @@ FROM_THE_NETWORK = tuple(
             Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
         )
     )
-    for cause in NETWORK_CAUSES
+    for cause in (*NETWORK_CAUSES, *CONNECTION_CAUSES)
 )
 """Causes of the network; what clients do since they cannot reach a server is a consequence of them."""
 

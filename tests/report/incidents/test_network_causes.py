@@ -4,6 +4,7 @@ import pytest
 
 from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
+from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.address_signals import ADDRESS_KINDS
@@ -15,7 +16,7 @@ from kdissect.report.signals.transport_signals import TRANSPORT_KINDS
 from tests.helpers import recorded
 
 
-@pytest.mark.parametrize("cause", NETWORK_CAUSES, ids=lambda cause: cause.name)
+@pytest.mark.parametrize("cause", [*NETWORK_CAUSES, *CONNECTION_CAUSES], ids=lambda cause: cause.name)
 def test_anchors_and_links_are_kinds_of_signals(cause: Cause) -> None:
     assert set(cause.anchors) <= KINDS.keys()
     assert {kind for link in cause.links for kind in link.kinds} <= KINDS.keys()
@@ -25,7 +26,7 @@ def test_anchors_and_links_are_kinds_of_signals(cause: Cause) -> None:
 
 
 def test_every_signal_of_the_network_is_the_anchor_of_one_cause() -> None:
-    anchors = [anchor for cause in NETWORK_CAUSES for anchor in cause.anchors]
+    anchors = [anchor for cause in (*NETWORK_CAUSES, *CONNECTION_CAUSES) for anchor in cause.anchors]
     kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS, *ADDRESS_KINDS, *TLS_KINDS)} | {
         "address_shared",
         "connections_reset",
@@ -51,7 +52,7 @@ def test_a_rough_link_is_named_from_its_first_loss_on() -> None:
 )
 def test_captures_without_a_bad_path(name: str) -> None:
     found = {incident.cause for incident in recorded.analyzed(name)[0].incidents}
-    assert found.isdisjoint(cause.name for cause in NETWORK_CAUSES)
+    assert found.isdisjoint(cause.name for cause in (*NETWORK_CAUSES, *CONNECTION_CAUSES))
 
 
 SECOND, BROKER = 10**9, "broker 1 (10.1.0.1:9092)"

@@ -1,0 +1,216 @@
+"""Causes that lie with single connections, with addresses or with TLS, and the rows that name them.
+
+idle_connection_dropped    a box on the way forgot a silent connection
+connections_reset          a box on the way resets the connections of a host
+slow_reader                a client does not read what it asked for
+wrong_advertised_listener  a broker advertises an address where nobody can connect, or that of another one
+tls_failure                TLS handshakes fail, and why
+"""
+
+from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
+from kdissect.report.incidents.network_causes import EVER, FOLLOWS_A_BAD_PATH, affected_clients, diagnose
+from kdissect.report.model.findings import Severity
+from kdissect.report.wording import capitalized, counted
+from kdissect.text import format_clock, format_duration
+
+CRITICAL, WARNING, NOTE = Severity
+
+
+def idle_connection_dropped(case: Case) -> Diagnosis | None:
+    """Data after a long silence gets no acknowledgment while other connections go on."""
+    dropped = case.anchor
+    return diagnose(
+        case,
+        f"An idle connection of {affected_clients(dropped)} was dropped on the way: after "
+        f"{format_duration(dropped.measures['idle_ns'])} of silence, the request at "
+        f"{format_clock(dropped.begin_ns)} was sent again {counted(dropped.measures['repeats'], 'time')} "
+        f"without an acknowledgment ({counted(dropped.measures['connections'], 'connection')} between "
+        f"{dropped.subject.name})",
+        0.85,
+        speaks_for=("other connections between the same hosts went on", "nobody had closed the connection"),
+    )
+
+
+def slow_reader(case: Case) -> Diagnosis | None:
+    """A client's receive window is closed again and again."""
+    closed = case.anchor
+    return diagnose(
+        case,
+        f"{_capitalized_kind(closed.subject.name)} reads too slowly since "
+        f"{format_clock(closed.begin_ns)}: it closed its receive window "
+        f"{counted(closed.measures['times'], 'time')}, for "
+        f"{format_duration(closed.measures['closed_ns'])} in all and up to "
+        f"{format_duration(closed.measures['longest_ns'])}, and responses waited for it",
+        0.85,
+        speaks_for=("the client itself closed the window: neither server nor network is slow",),
+    )
+
+
+def wrong_advertised_listener(case: Case) -> Diagnosis | None:
+    """An address that Metadata names never accepts a connection, or is that of another broker."""
+    refused = case.anchor
+    if refused.kind == "address_shared":
+        return diagnose(case, refused.sentence, 0.9)
+    if refused.kind == "advertised_untried":
+        return diagnose(
+            case,
+            _capitalized_kind(refused.sentence),
+            0.85,
+            speaks_for=("these clients write or read partitions that the broker leads", "they reach others"),
+        )
+    return diagnose(
+        case,
+        _capitalized_kind(refused.sentence),
+        0.9,
+        speaks_for=("nobody connected to that address in the whole capture", "the broker is up"),
+    )
+
+
+def connections_reset(case: Case) -> Diagnosis | None:
+    """Connections of a host are reset one by one."""
+    reset = case.anchor
+    limit = ("all of them reach about the same age",) if reset.measures["one_age"] else ()
+    return diagnose(
+        case,
+        capitalized(reset.sentence),
+        0.85 if limit else 0.7,
+        speaks_for=("other connections of the same clients and servers went on", *limit),
+    )
+
+
+def tls_failure(case: Case) -> Diagnosis | None:
+    """TLS handshakes of a client or a host fail."""
+    failed = case.anchor
+    return diagnose(case, _capitalized_kind(failed.sentence), 0.9)
+
+
+def _capitalized_kind(text: str) -> str:
+    """Return a text as the beginning of a sentence; the names of clients stay as they are."""
+    return capitalized(text) if text.startswith(("broker ", "host ")) else text
+
+
+CONNECTION_CAUSES = (
+    Cause(
+        name="idle_connection_dropped",
+        layer=Layer.NETWORK,
+        severity=WARNING,
+        anchors=("idle_connection_dropped",),
+        judge=idle_connection_dropped,
+        links=FOLLOWS_A_BAD_PATH,
+        needs="data after 4 s or more of silence is never acknowledged, while other connections of the "
+        "path go on",
+        against="a FIN or RST before: then an end closed it",
+        means="A firewall, load balancer or NAT forgot the connection, and its ends do not know.",
+        next="idle timeouts on the way; connections.max.idle.ms and TCP keep-alive below them",
+    ),
+    Cause(
+        name="slow_reader",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("window_closed",),
+        judge=slow_reader,
+        links=(
+            Link(
+                ("client_latency_rose", "errors_repeated", "member_expired", "loss_rose"),
+                Relation.CLIENT,
+                5 * SECOND,
+                10 * SECOND,
+            ),
+        ),
+        needs="a client closes its receive window for 200 ms or more, several times or for a second in all",
+        against="the window of the server is closed: then the server does not read",
+        means="The client does not take in what it asked for: its process is busy, paused or out of memory.",
+        next="the client's processing between polls, its processors and garbage collection",
+    ),
+    Cause(
+        name="wrong_advertised_listener",
+        layer=Layer.NETWORK,
+        severity=CRITICAL,
+        anchors=("advertised_refused", "address_shared", "advertised_untried"),
+        judge=wrong_advertised_listener,
+        links=(
+            Link(
+                ("attempts_refused", "refused_connections", "connection_churn"), Relation.SERVER, EVER, EVER
+            ),
+            Link(
+                (
+                    "metadata_storm",
+                    "metadata_storm_began",
+                    "errors_repeated",
+                    "retriable_errors_lasted",
+                    "leader_moved",
+                ),
+                Relation.CLIENT,
+                EVER,
+                EVER,
+            ),
+            Link(("leadership_left", "leader_moved", "errors_repeated"), Relation.SERVER, EVER, EVER),
+        ),
+        needs="an address that a broker's Metadata names refuses or ignores all attempts in the capture, "
+        "while the broker talks at another address or port; or two brokers have one address, where requests "
+        "are refused for 5 s or more since that broker does not lead; or clients that need a broker never "
+        "try its address, and ask for metadata 8 times a second or more",
+        against="somebody connected to it before or later: then the broker was down",
+        means="Clients are sent to an address that they cannot reach, or where another broker listens.",
+        next="advertised.listeners of that broker, the listener's port, firewalls and name resolution",
+    ),
+    Cause(
+        name="connections_reset",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("connections_reset",),
+        judge=connections_reset,
+        links=(
+            Link(
+                (
+                    "unanswered_cut",
+                    "unanswered_timeout",
+                    "connection_churn",
+                    "connections_storm",
+                    "connections_ended",
+                    "requests_open",
+                    "client_restarts",
+                    "member_lost",
+                    "rebalance_storm",
+                    "client_latency_rose",
+                ),
+                Relation.CLIENT,
+                SECOND,
+                10 * SECOND,
+            ),
+        ),
+        needs="six or more connections of one host are reset over 5 s or more, one after the other, while "
+        "other connections of the same clients and servers go on, and each is opened anew",
+        against="all connections of a client end together: its process ended; or all of a server",
+        means="A firewall, proxy or load balancer on the way ends connections that are in use. Requests "
+        "under way are lost, and producers send them again.",
+        next="limits on the age or the bytes of a connection on the way of this host; its security software",
+    ),
+    Cause(
+        name="tls_failure",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("tls_handshake_failed",),
+        judge=tls_failure,
+        links=(
+            Link(
+                ("tls_failed", "connection_churn", "connections_storm", "unanswered_cut"),
+                Relation.SERVER,
+                EVER,
+                EVER,
+            ),
+            Link(
+                ("unanswered_cut", "connection_churn", "connections_storm", "requests_open"),
+                Relation.CLIENT,
+                EVER,
+                EVER,
+            ),
+        ),
+        needs="TLS handshakes end with an alert, or one of the two sides speaks no TLS",
+        against="",
+        means="Client and server do not agree on TLS: certificate, authority, version, or whether it is "
+        "spoken.",
+        next="the certificate and its dates, truststores, security.protocol of the client, the listener's "
+        "port",
+    ),
+)
