@@ -1,16 +1,15 @@
 """The survey: what it counts, how it cuts, and that neither depends on how the file is read."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.index import CaptureIndex, in_threads, index_captures
+from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.index.range_scan import RangeScan, RangeTask, scan_range
 from kdissect.capture.inputs import CaptureFile
 from tests.helpers.crafted_packets import ethernet, pcap, survey_bytes, tcp
@@ -115,6 +114,16 @@ def test_packets_longer_than_the_buffer_are_passed(tmp_path: Path) -> None:
     assert isinstance(found, CaptureIndex)
 
 
+def for_a_while(patience: int) -> Callable[[Sequence[RangeTask]], list[RangeScan]]:
+    """Return a run of tasks, one after the other, that is stopped when it has been asked `patience` times."""
+    left = iter(range(patience))
+
+    def run(tasks: Sequence[RangeTask]) -> list[RangeScan]:
+        return [scan_range(task, lambda: next(left, None) is None) for task in tasks]
+
+    return run
+
+
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("range_bytes", [4_000, 1 << 20])
 def test_an_index_that_is_stopped_holds_the_first_packets(
@@ -124,9 +133,9 @@ def test_an_index_that_is_stopped_holds_the_first_packets(
     file = CaptureFile(str(tmp_path / name), name)
     everything = index_captures([file], 4_000, chunk_bytes=2_000, range_bytes=range_bytes)
     for patience in (0, 1, 2, 5, 11):
-        left = iter(range(patience))
-        run = partial(in_threads, is_stopped=lambda left=left: next(left, None) is None)
-        part = index_captures([file], 4_000, chunk_bytes=2_000, range_bytes=range_bytes, run=run)
+        part = index_captures(
+            [file], 4_000, chunk_bytes=2_000, range_bytes=range_bytes, run=for_a_while(patience)
+        )
         read = sum(split.stop - split.start for split in part.splits)
         assert part.unread_bytes == len(MADE[name]) - read > 0
         assert part.packets == sum(split.packets for split in part.splits) < everything.packets
