@@ -1,29 +1,33 @@
 """The requests of a replay log, as `load.requests` returns those of captures.
 
-Frames stay where they lie: the spool is given the files, and reads them by position. A filter is applied to
-each request as it is read.
+Frames stay where they lie: the spool is given the files, and reads them by position. Filters by header are
+applied to the columns, and those by messages to one request of each shape.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import ExchangeFilter
+from kdissect.jit.rows import Records, dtype_of
 from kdissect.replay.load.known_requests import LoggedShapes
-from kdissect.replay.load.log_files import NOWHERE, REQUESTS, ROWS, UNKNOWN_NS, LogFacts, open_log
+from kdissect.replay.load.log_files import NOWHERE, ROWS, LogFacts, open_log
+from kdissect.replay.load.request_shapes import NO_SHAPE
 from kdissect.replay.load.request_table import NONE, Request, RequestTable
-from kdissect.replay.load.requests import PROGRESS_STEP, Capture, refuse_unread_tls
-from kdissect.replay.load.selection import RequestSelection
+from kdissect.replay.load.requests import Capture, refuse_unread_tls
+from kdissect.replay.load.selection import OPTIONS, RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
-from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES
+from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES, ExchangeRow, Int64s
 
 ROWS_AT_ONCE = 1 << 14
-PLAIN = [name for name in REQUESTS.names if name not in ("shape", "facts")]
 COPIED = (
     "connection",
     "ordinal",
@@ -87,14 +91,11 @@ def read_log(
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     bases = [spool.attach(each.path) if each.path else 0 for each in facts.captures]
     bases += [spool.attach(str(folder / name)) for name in facts.frames]
-    if selection.selects_all:
-        capture.logged = _read_columns(folder, bases, connections, requests, progress)
-    else:
-        for request in _requests(folder, bases, connections):
-            excluded_by = selection.excluded_alone(_exchange(request, spool), connections)
-            requests.append(request.excluded(excluded_by))
-            if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
-                progress(request.index + 1)
+    capture.logged = _read_columns(folder, bases, connections, requests, selection, progress)
+    if selection.reads_messages:
+        _exclude_by_messages(requests, capture.logged.shapes, selection, spool)
+    if not selection.selects_all:
+        capture.logged = _apart(capture.logged, requests.column("excluded_by"))
     refuse_unread_tls(capture, facts.unread_tls)
     return capture
 
@@ -104,9 +105,10 @@ def _read_columns(
     bases: list[int],
     connections: LoggedConnections,
     requests: RequestTable,
+    selection: RequestSelection,
     progress: Callable[[int], None],
 ) -> LoggedShapes:
-    """Read all requests into a table, column by column. Return their shapes."""
+    """Read all requests into a table, column by column, and apply filters by header. Return their shapes."""
     shapes, counts, facts = ([np.zeros(0, np.int64)] for _ in range(3))
     places = np.array([*bases, 0], np.int64)  # the last one is for NOWHERE
     for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE):
@@ -122,8 +124,13 @@ def _read_columns(
             columns[f"{name}_at"] = np.where(there, places[file] + offset, NONE)
             columns[f"{name}_size"] = np.where(there, batch[f"{prefix}_size"].to_numpy(), 0)
         columns["response_complete"] = columns["response_complete"] & answered
+        raw = columns | {"version": version}
+        options = selection.header_options(_headers(raw, answered), connections)
         servers = [connections.addresses(number)[1] for number in numbers.tolist()]
+        begin = len(requests)
         requests.extend(columns, servers, STATUS_NAMES)
+        for option in np.unique(options[options > 0]).tolist():
+            requests.exclude(begin + np.flatnonzero(options == option), OPTIONS[option])
         shapes.append(batch["shape"].to_numpy().astype(np.int64))
         counts.append(pc.list_value_length(batch["facts"]).to_numpy().astype(np.int64))
         facts.append(batch["facts"].flatten().to_numpy())
@@ -132,35 +139,44 @@ def _read_columns(
     return LoggedShapes(np.concatenate(shapes), edges, np.concatenate(facts))
 
 
-def _requests(folder: Path, bases: list[int], connections: LoggedConnections) -> Iterator[Request]:
-    index = 0
-    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE, columns=PLAIN):
-        columns = (batch[name].to_pylist() for name in PLAIN)
-        for row in zip(*columns, strict=True):
-            first_ns, _packet, connection, ordinal, key, version, status, last_ns, answered_ns, *rest = row
-            in_flight, complete, response_complete, *places = rest
-            file, offset, size, response_file, response_offset, response_size = places
-            response = None
-            if response_file != NOWHERE:
-                response = SpoolSlot(bases[response_file] + response_offset, response_size)
-            yield Request(
-                index=index,
-                connection=connection,
-                ordinal=ordinal,
-                server=connections.addresses(connection)[1],
-                key=key,
-                version=None if version == BEFORE_VERSIONS else version,
-                status=STATUS_NAMES[status],
-                first_ns=first_ns,
-                last_ns=None if last_ns == UNKNOWN_NS else last_ns,
-                answered_ns=None if answered_ns == UNKNOWN_NS else answered_ns,
-                in_flight=in_flight or 1,
-                complete=complete,
-                frame=SpoolSlot(bases[file] + offset, size),
-                response=response,
-                response_complete=response_complete,
-            )
-            index += 1
+def _headers(columns: Mapping[str, NDArray[Any]], answered: NDArray[np.bool_]) -> Records:
+    """Return requests as rows of `flow_state.ExchangeRow`, as far as filters by header look at them."""
+    rows = np.zeros(len(answered), dtype_of(ExchangeRow))
+    for name, column in (("connection", "connection"), ("status", "status"), ("api_key", "key")):
+        rows[name] = columns[column]
+    rows["api_version"] = columns["version"]
+    rows["request"]["start"], rows["response"]["start"] = 1, answered
+    rows["request"]["first_byte_ns"], rows["request"]["last_byte_ns"] = (
+        columns["first_ns"],
+        columns["last_ns"],
+    )
+    rows["response"]["first_byte_ns"] = columns["answered_ns"]
+    return rows
+
+
+def _exclude_by_messages(
+    requests: RequestTable, shapes: Int64s, selection: RequestSelection, spool: Spool
+) -> None:
+    """Mark the requests that a filter excludes for what their messages tell.
+
+    Messages of one shape have the same names and errors, so the first of each is decoded for all.
+    """
+    left = np.flatnonzero(requests.included())
+    order = left[np.argsort(shapes[left], kind="stable")]
+    own = shapes[order]
+    begins = np.flatnonzero(np.append(True, (own[1:] != own[:-1]) | (own[1:] == NO_SHAPE))[: len(own)])
+    for alike in np.split(order, begins[1:]):
+        if len(alike):
+            option = selection.excluded_by_messages(_exchange(requests[int(alike[0])], spool))
+            if option:
+                requests.exclude(alike, option)
+
+
+def _apart(logged: LoggedShapes, excluded_by: NDArray[np.int32]) -> LoggedShapes:
+    """Return the shapes, divided by the option that excludes a request: it decides what the load learns."""
+    pairs = np.stack([logged.shapes, excluded_by.astype(np.int64)], axis=1)
+    numbers = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    return replace(logged, shapes=np.where(logged.shapes == NO_SHAPE, NO_SHAPE, numbers))
 
 
 def _exchange(request: Request, spool: Spool) -> Exchange:

@@ -136,16 +136,24 @@ class RequestTable(Sequence[Request]):
         rows["excluded_by"] = self._texts.number("")
         self._rows += rows.tobytes()
 
+    def exclude(self, requests: NDArray[np.int64], option: str) -> None:
+        """Mark requests with the option that excludes them."""
+        np.frombuffer(self._rows, DTYPE)["excluded_by"][requests] = self._texts.number(option)
+
     def column(self, name: str) -> NDArray[Any]:
         """Return a copy of a column, as in `COLUMNS`, or the indices."""
         if name == "index":
             return np.arange(len(self))
         return np.frombuffer(self._rows, DTYPE)[name].copy()
 
+    def included(self) -> NDArray[np.bool_]:
+        """Return which requests no option excludes."""
+        included: NDArray[np.bool_] = self.column("excluded_by") == self._texts.number("")
+        return included
+
     def selected_keys(self) -> set[int]:
         """Return the API keys of the requests that no option excludes."""
-        selected = self.column("excluded_by") == self._texts.number("")
-        return set(np.unique(self.column("key")[selected]).tolist())
+        return set(np.unique(self.column("key")[self.included()]).tolist())
 
     def __len__(self) -> int:
         return len(self._rows) // ROW.size

@@ -25,13 +25,12 @@ from kdissect.exchanges.filter import (
 )
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
-from kdissect.streams.flow_state import (
-    ORPHAN_RESPONSE,
-    SASL_TOKEN,
-)
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, SASL_TOKEN, Int64s
 
 BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--broker": "brokers"}
 BY_MESSAGE = {"--client": "clients", "--topic": "topics", "--group": "groups", "--error": "errors"}
+OPTIONS = ("", *BY_HEADER, *BY_MESSAGE)
+"""The options that exclude requests, by number; the first one stands for none of them."""
 
 
 class RequestSelection:
@@ -55,12 +54,18 @@ class RequestSelection:
         """Return whether there is no filter."""
         return not self._by_header and not self._by_message
 
-    def excluded_alone(self, exchange: Exchange, connections: ConnectionLookup) -> str:
-        """Return the option that excludes a request, "" for none, without a look at all rows before."""
+    @property
+    def reads_messages(self) -> bool:
+        """Return whether a filter asks for what only messages tell."""
+        return bool(self._by_message)
+
+    def header_options(self, exchanges: Records, connections: ConnectionLookup) -> Int64s:
+        """Return for each request which of `OPTIONS` is the first that excludes it by its header."""
+        options = np.zeros(len(exchanges), np.int64)
         for option, wanted in self._by_header.items():
-            if not wanted.header_selects(exchange, connections):
-                return option
-        return self.excluded(exchange)
+            out = ~wanted.header_mask(exchanges, connections)
+            options[out & (options == 0)] = OPTIONS.index(option)
+        return options
 
     def rows(self, exchanges: Records, reader: ExchangeReader) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""
@@ -74,8 +79,12 @@ class RequestSelection:
     def excluded(self, exchange: Exchange) -> str:
         """Return the option that excludes a request, "" for none; once for each that `rows` has seen."""
         option = self._excluded.pop((exchange.connection, exchange.ordinal or 0), "")
-        if option or not self._by_message:
-            return option
+        return option or self.excluded_by_messages(exchange)
+
+    def excluded_by_messages(self, exchange: Exchange) -> str:
+        """Return the option that excludes a request by what its messages tell, "" for none."""
+        if not self._by_message:
+            return ""
         decoded = DecodedExchange(exchange)
         for option, wanted in self._by_message.items():
             if not wanted.selects(decoded, self._names) and self._can_tell(option, decoded):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kdissect.exchanges.filter import ExchangeFilter
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.decoded_cache import CapturedMessages
@@ -19,7 +22,7 @@ from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.plan import make_plan
-from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, ReplaySettings
+from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, ReplaySettings, everything
 from tests.bench.synthesis import synthesise
 from tests.helpers.recorded import CAPTURES
 from tests.helpers.replay_logs import make_log
@@ -77,14 +80,14 @@ def learnt(loaded: ReplayInput, spool: Spool) -> dict[str, Any]:
     }
 
 
-def check_alike(path: str, folder: Path) -> None:
+def check_alike(path: str, folder: Path, wanted: Callable[[int], ExchangeFilter] = everything) -> None:
     """Fail unless a log of a capture tells what the capture tells."""
     direct, logged = Spool(), Spool()
     make_log([path], folder / "log", partitions=2)
     for groups in (Groups.FULL, Groups.SIMPLE):
-        settings = ReplaySettings(target=(), groups=groups)
-        expected = load(read([path], (), str(folder), direct), direct, settings)
-        found = load(read_log(folder / "log", logged), logged, settings)
+        settings = ReplaySettings(target=(), groups=groups, filter=wanted)
+        expected = load(read([path], (), str(folder), direct, None, wanted), direct, settings)
+        found = load(read_log(folder / "log", logged, wanted), logged, settings)
         one, other = learnt(expected, direct), learnt(found, logged)
         for key, value in one.items():
             assert other[key] == value, key
@@ -101,6 +104,22 @@ def planned(path: str, groups: Groups) -> dict[str, Any]:
 @pytest.mark.parametrize("name", slow_after(4, RECORDED))
 def test_shapes_tell_what_a_look_finds_out(name: str, tmp_path: Path) -> None:
     check_alike(str(CAPTURES / name), tmp_path)
+
+
+FILTERS: dict[str, Callable[[int], ExchangeFilter]] = {
+    "later": lambda start_ns: ExchangeFilter(since_ns=start_ns + 5 * 10**9),
+    "apis": lambda _start_ns: ExchangeFilter(apis=frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP})),
+    "topic": lambda _start_ns: ExchangeFilter(topics=("orders*", "transfers")),
+    "some": lambda start_ns: ExchangeFilter(clients=("*1*",), until_ns=start_ns + 12 * 10**9),
+}
+
+
+@pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS)
+@pytest.mark.parametrize("name", slow_after(1, ("transactions.pcapng", "rebalances.pcapng", "habits.pcapng")))
+def test_shapes_tell_as_much_of_what_filters_select(
+    name: str, wanted: Callable[[int], ExchangeFilter], tmp_path: Path
+) -> None:
+    check_alike(str(CAPTURES / name), tmp_path, wanted)
 
 
 @pytest.mark.slow

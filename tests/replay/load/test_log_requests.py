@@ -11,6 +11,7 @@ import pytest
 from kdissect.errors import UsageError
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.requests import read
@@ -28,6 +29,10 @@ FILTERS: dict[str, Callable[[int], ExchangeFilter]] = {
     "since": lambda start_ns: ExchangeFilter(since_ns=start_ns + 2 * 10**9),
     "topic": lambda _start_ns: ExchangeFilter(topics=("transfers",)),
     "client": lambda _start_ns: ExchangeFilter(clients=("*audit*",)),
+    "error": lambda _start_ns: ExchangeFilter(errors=frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})),
+    "all": lambda start_ns: ExchangeFilter(
+        apis=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}), until_ns=start_ns + 9 * 10**9, topics=("transfers",)
+    ),
 }
 
 
@@ -48,8 +53,8 @@ def test_filters_exclude_the_same_requests(log: Path, tmp_path: Path, name: str)
     assert [
         each.excluded_by for each in read_log(log, Spool(), wanted, None, seen.append).requests
     ] == expected
-    assert len(set(expected)) == (1 if name == "none" else 2)
-    assert seen == [len(expected) if name == "none" else 1000]
+    assert len(set(expected)) == {"none": 1, "all": 4}.get(name, 2)
+    assert seen == [len(expected)]
 
 
 @pytest.mark.slow
