@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 
 # No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
 hypothesis.settings.register_profile(

@@ -12,7 +12,8 @@ import pytest
 
 from kdissect.replay.results.run_files import write_run
 from kdissect.spark.failures import DiskFullError, job_error
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.jvm import GatewayError
 from tests.helpers.command import COMMAND, environment, kdissect
 

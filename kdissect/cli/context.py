@@ -28,7 +28,8 @@ from kdissect.errors import ExitCode, UserError
 from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
-from kdissect.spark.session import SparkSettings
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.table_writer import (
     FINISH,
     TableDirectory,

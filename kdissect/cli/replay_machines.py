@@ -35,7 +35,8 @@ def check_machines(chosen: argparse.Namespace) -> None:
 def machines(chosen: argparse.Namespace, notice: Callable[[str], None]) -> "Iterator[Engine]":
     """Start Spark, and end it afterwards."""
     from kdissect.spark.barrier_tasks import REPLAY_CONFS
-    from kdissect.spark.session import Engine, SparkSettings
+    from kdissect.spark.session import Engine
+    from kdissect.spark.spark_settings import SparkSettings
 
     settings = SparkSettings(master=chosen.master, confs=REPLAY_CONFS, notice=notice)
     with Engine.start(settings) as engine, spark_errors_explained(engine):

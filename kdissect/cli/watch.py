@@ -27,7 +27,8 @@ def watch(arguments: argparse.Namespace) -> None:
     from kdissect.cli.context import notify, silent, spark_errors_explained
     from kdissect.jit import kernel_cache
     from kdissect.live.stream_source import StreamSource
-    from kdissect.spark.session import Engine, SparkSettings
+    from kdissect.spark.session import Engine
+    from kdissect.spark.spark_settings import SparkSettings
     from kdissect.spark.watch.watch_query import NOT_QUIET
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))

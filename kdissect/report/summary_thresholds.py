@@ -17,8 +17,9 @@ from kdissect.errors import UsageError
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents.causes import CAUSES
+from kdissect.report.model.call_figures import Latency
 from kdissect.report.model.findings import Severity
-from kdissect.report.model.summary import Latency, ProfileRow, Summary
+from kdissect.report.model.summary import ProfileRow, Summary
 from kdissect.report.thresholds import Figure, Measured, Statement, Unit
 from kdissect.text import (
     format_count,

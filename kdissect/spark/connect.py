@@ -15,11 +15,8 @@ from kdissect import limits
 from kdissect.errors import UserError
 from kdissect.package_archive import pack
 from kdissect.spark.scratch_engine import ScratchEngine
-from kdissect.spark.session import (
-    QUIET_SETTINGS,
-    Engine,
-    SparkSettings,
-)
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import QUIET_SETTINGS, SparkSettings
 from kdissect.spark.startup.block_pandas import allow_pandas
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from kdissect.jit import kernel_cache
 from kdissect.spark.scratch_engine import ScratchEngine
-from kdissect.spark.session import LOCAL_MASTER, SparkSettings
+from kdissect.spark.spark_settings import LOCAL_MASTER, SparkSettings
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.switch import Shortcut, is_on
 

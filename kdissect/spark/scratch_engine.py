@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from kdissect.files import ScratchDirectory
 from kdissect.spark.failures import disk_full_explained
-from kdissect.spark.session import SparkSettings
+from kdissect.spark.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
     from kdissect.spark.reading_stop import ReadingStop

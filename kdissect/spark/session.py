@@ -11,18 +11,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
-from kdissect.cache_directory import cache_home
-from kdissect.files import ScratchDirectory, processor_count
+from kdissect.files import ScratchDirectory
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
 from kdissect.spark.startup.java import check_user_name, find_java
@@ -47,50 +45,8 @@ if TYPE_CHECKING:
     from kdissect.spark.reading_stop import ReadingStop
     from kdissect.streams.tls.keylog import KeyLog
 
-LOCAL_HEAP = "512m"
 LAST_WORK_S = 60  # for which a JVM that records its classes is awaited
-LOCAL_MASTER = "local[*]"
 
-QUIET_SETTINGS = {
-    "spark.app.name": "kdissect",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.structuredLogging.enabled": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.adaptive.enabled": "false",  # the plan is fixed: one shuffle into a known number of partitions
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
-    "spark.sql.execution.pythonUDF.arrow.enabled": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "kdissect.spark.startup.worker_daemon",
-}
-
-LOCAL_SETTINGS = {
-    # Everybody on this machine reaches the loopback interface. Spark makes a secret for each run, which
-    # stays in the JVM, and refuses whoever does not know it. Data on that way needs no encryption.
-    "spark.authenticate": "true",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    # Spark would compile plans with a Java compiler. For the few rows here, interpreting them is cheaper.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.shuffle.compress": "true",
-    "spark.io.compression.codec": "lz4",
-    "spark.shuffle.sort.bypassMergeThreshold": "64",
-    "spark.memory.fraction": "0.5",
-    "spark.cleaner.referenceTracking": "false",
-    "spark.task.maxFailures": "1",
-    "spark.driver.maxResultSize": "0",
-}
-
-
-OWN_SECRET_SETTINGS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
-"""Settings that keep others on a cluster's network, and on its machines' disks, from reading along.
-
-YARN and Kubernetes make a secret for each application. A standalone cluster has one secret, which its
-operators set, or none.
-"""
 
 SOCKET_NAME_BYTES = 48  # of the names that Spark makes: a UUID and a suffix
 
@@ -103,52 +59,6 @@ YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__h
 
 The readers of hdfs:// there need them too.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """How to run Spark. `confs` override all other settings; `notice` receives lines for the user."""
-
-    master: str = LOCAL_MASTER
-    confs: Mapping[str, str] = field(default_factory=dict)
-    cache: Path = field(default_factory=cache_home)
-    notice: Callable[[str], None] = lambda _line: None
-
-    @property
-    def local(self) -> bool:
-        """Return whether Spark runs on this machine, in the JVM that is started here."""
-        return self.master == "local" or self.master.startswith("local[")
-
-    @property
-    def makes_secrets(self) -> bool:
-        """Return whether the cluster makes a secret for each application."""
-        return self.master == "yarn" or self.master.startswith("k8s://")
-
-    def secret_confs(self, known: Callable[[str], str | None]) -> dict[str, str]:
-        """Return what is set to keep others out of a cluster, beside what the user has set (`known`).
-
-        An external shuffle service has the settings of its operators, which must be the same.
-        """
-        if not self.makes_secrets or known("spark.shuffle.service.enabled") == "true":
-            return {}
-        return {name: "true" for name in OWN_SECRET_SETTINGS if known(name) is None}
-
-    @property
-    def cores(self) -> int:
-        """The number of cores of a local run."""
-        stated = self.master.partition("[")[2].partition(",")[0].rstrip("]")
-        if stated == "*":
-            return processor_count()
-        return int(stated) if stated.isdecimal() else 1
-
-    def spark_confs(self) -> dict[str, str]:
-        """Return the settings of Spark."""
-        return {
-            "spark.master": self.master,
-            **QUIET_SETTINGS,
-            **(LOCAL_SETTINGS if self.local else {}),
-            **self.confs,
-        }
 
 
 class Engine:

@@ -18,7 +18,8 @@ from unittest.mock import patch
 from kdissect.cli import context, dump_input
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from tests.fuzz import captures
 from tests.fuzz.case import Case
 

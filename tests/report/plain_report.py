@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 
-from kdissect.report.model.summary import HISTOGRAM_EDGES_NS
+from kdissect.report.model.call_figures import HISTOGRAM_EDGES_NS
 
 LONGEST_NS = 1 << 48
 

@@ -13,7 +13,8 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark import jobs
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.tasks import TableOptions
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from tests.helpers.other_user import as_other, needs_other_user

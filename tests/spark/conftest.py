@@ -13,7 +13,8 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES
 from kdissect.spark import tasks
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import Standalone

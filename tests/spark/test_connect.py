@@ -18,7 +18,8 @@ from kdissect.spark import connect, jobs
 from kdissect.spark.connect import ConnectEngine, ConnectError
 from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.queries import check_query, check_syntax, run_query
-from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.session import Engine
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
-from kdissect.spark.session import SparkSettings
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.java import JavaMissingError
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 from kdissect.streams.tls.keylog import KeyLog

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.scratch_engine import ScratchEngine
-from kdissect.spark.session import SparkSettings
+from kdissect.spark.spark_settings import SparkSettings
 from kdissect.streams.tls.keylog import KeyLog
 
 

@@ -22,10 +22,10 @@ from kdissect.report.findings.finder import apply_rules
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.findings.observations import find_consumer_lags, find_observations
 from kdissect.report.incidents.join import find_incidents, mark_explained
+from kdissect.report.model.call_figures import HISTOGRAM_EDGES_NS
 from kdissect.report.model.findings import Finding
 from kdissect.report.model.incidents import Incident, Signal
 from kdissect.report.model.summary import (
-    HISTOGRAM_EDGES_NS,
     SCHEMA_VERSION,
     ApiRow,
     AppliedFilter,

@@ -14,7 +14,14 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.model.summary import ConnectionTotals, Latency, ProtocolRow, SaslRow, SoftwareRow, TlsRow
+from kdissect.report.model.call_figures import Latency
+from kdissect.report.model.connection_rows import (
+    ConnectionTotals,
+    ProtocolRow,
+    SaslRow,
+    SoftwareRow,
+    TlsRow,
+)
 from kdissect.report.query.connection_facts import KAFKA, ConnectionFacts
 from kdissect.report.query.figures import exact_latencies
 

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from kdissect import limits
 from kdissect.report.findings.capture import STEP_NS
-from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, QualityCounter
+from kdissect.report.model.call_figures import Figures
+from kdissect.report.model.connection_rows import ConnectionTotals
+from kdissect.report.model.summary import CaptureFacts, QualityCounter
 
 
 class QualityInput(NamedTuple):

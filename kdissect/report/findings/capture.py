@@ -14,8 +14,8 @@ from kdissect.report.findings.connection_evidence import (
     server_label,
 )
 from kdissect.report.findings.finding_context import FindingContext, Judgement
+from kdissect.report.model.call_figures import Latency
 from kdissect.report.model.findings import Evidence, Location
-from kdissect.report.model.summary import Latency
 from kdissect.report.wording import counted
 from kdissect.text import format_address, format_duration, format_share, format_size
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
+from kdissect.report.model.call_figures import Figures
+from kdissect.report.model.connection_rows import ConnectionTotals
 from kdissect.report.model.findings import Evidence, Location, Severity
-from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, TopicRow
+from kdissect.report.model.summary import CaptureFacts, TopicRow
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.steady_pace import SteadyPace

@@ -15,7 +15,7 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
-from kdissect.report.model.summary import Figures
+from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures

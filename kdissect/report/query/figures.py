@@ -29,7 +29,7 @@ from kdissect.report.aggregate.histogram import (
     variance,
 )
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.model.summary import HISTOGRAM_EDGES_NS, Figures, Latency
+from kdissect.report.model.call_figures import HISTOGRAM_EDGES_NS, Figures, Latency
 
 PER_MILLE = (500, 900, 990, 999)
 STATUSES = ("answered", "no_response_expected", "unanswered", "orphan_response")

@@ -6,7 +6,8 @@ connections that were not captured in full.
 
 from collections.abc import Sequence
 
-from kdissect.report.model.summary import ClientName, Figures, Latency
+from kdissect.report.model.call_figures import Figures, Latency
+from kdissect.report.model.summary import ClientName
 from kdissect.report.render.table import TableCell, TableColumn
 from kdissect.report.render.terminal import CYAN, DIM, RED, YELLOW, Terminal
 from kdissect.report.wording import NO_CLIENT_ID, software_text

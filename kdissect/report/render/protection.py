@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from kdissect.report.model.summary import ConnectionTotals
+from kdissect.report.model.connection_rows import ConnectionTotals
 from kdissect.report.render.table import TableCell
 from kdissect.report.render.terminal import RED, YELLOW, Terminal
 from kdissect.text import format_count, format_share, format_size

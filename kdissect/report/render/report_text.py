@@ -8,8 +8,9 @@ uncertainties, warnings, and the marks in the tables.
 import textwrap
 from dataclasses import replace
 
+from kdissect.report.model.call_figures import Figures
 from kdissect.report.model.incidents import Incident
-from kdissect.report.model.summary import CaptureFacts, Figures, ProfileBy, QualityCounter, Summary
+from kdissect.report.model.summary import CaptureFacts, ProfileBy, QualityCounter, Summary
 from kdissect.report.render.error_tables import (
     errors,
     faults,

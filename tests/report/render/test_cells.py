@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kdissect.report.model.summary import HISTOGRAM_EDGES_NS, ClientName
+from kdissect.report.model.call_figures import HISTOGRAM_EDGES_NS
+from kdissect.report.model.summary import ClientName
 from kdissect.report.query.figures import exact_latencies
 from kdissect.report.render.cells import (
     address_text,

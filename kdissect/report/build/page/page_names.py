@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.model.call_figures import Figures, Latency
 from kdissect.report.model.findings import Location
-from kdissect.report.model.summary import Figures, Latency, Summary
+from kdissect.report.model.summary import Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts
