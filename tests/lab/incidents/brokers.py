@@ -56,6 +56,8 @@ from tests.lab.releases import CURRENT
 from tests.lab.security import SCRAM_USERS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
+ROLES = "broker,controller"
+CONTROLLER_ID = 9  # of a controller that is no broker
 USERS = {"alice": "correct-horse-battery", "bob": "paper-clip-staple"}
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -148,6 +150,12 @@ class Brokers:
         self.addresses = [network.address(f"b{n}") for n in (1, 2, 3)]
         self.certificate = certificate(folder, addresses=sorted(set(self.addresses)))
         self.all = [self._broker(number) for number in (1, 2, 3)]
+        self.controller = self._controller() if self.settings.get("process.roles") == "broker" else None
+
+    @property
+    def processes(self) -> list[Broker]:
+        """Return all that run: the controller, where it is apart, first."""
+        return [self.controller, *self.all] if self.controller else self.all
 
     def bootstrap(self, listener: str = "CLIENT") -> str:
         return ",".join(
@@ -161,7 +169,7 @@ class Brokers:
     def __enter__(self) -> Self:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         formatters = []
-        for broker in self.all:
+        for broker in self.processes:
             self.write_settings(broker)
             format_storage = (
                 "kafka.tools.StorageTool",
@@ -176,7 +184,7 @@ class Brokers:
             formatters.append(Child(f"format {broker.number}", command, broker.folder / "format.log").start())
         for formatter in formatters:
             formatter.wait()
-        for broker in self.all:
+        for broker in self.processes:
             broker.start()
         self.admin = AdminClient(
             {"bootstrap.servers": self.bootstrap("ADMIN"), "client.id": "operator", "log_level": 0}
@@ -206,12 +214,12 @@ class Brokers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for broker in self.all:
+        for broker in self.processes:
             broker.kill()
 
     def revive(self) -> None:
-        """Start the brokers that do not run, and return when all are in sync."""
-        for broker in self.all:
+        """Start the processes that do not run, and return when all brokers are in sync."""
+        for broker in self.processes:
             if not broker.child.running:
                 broker.start()
         self.ready()
@@ -376,9 +384,15 @@ class Brokers:
             f"{n}@{address}:{self.network.port(n, 'CONTROLLER')}"
             for n, address in enumerate(self.addresses, 1)
         )
+        if self.controller is not None:
+            voters = f"{CONTROLLER_ID}@{self.controller.address}"
+            at.pop("CONTROLLER")
+            if broker is self.controller:
+                at = {"CONTROLLER": f"CONTROLLER://{self.controller.address}"}
+        roles = "controller" if broker is self.controller else self.settings.get("process.roles", ROLES)
         protocols = dict.fromkeys(PORTS, "PLAINTEXT") | {"SASL": "SASL_PLAINTEXT", "TLS": "SSL"}
         return {
-            "process.roles": "broker,controller",
+            "process.roles": roles,
             "node.id": str(number),
             "controller.quorum.voters": voters,
             "listeners": ",".join(at.values()),
@@ -397,13 +411,18 @@ class Brokers:
             "broker.rack": f"rack-{number}",
         }
 
-    def _broker(self, number: int) -> Broker:
-        host = f"b{number}"
+    def _controller(self) -> Broker:
+        """Return the one controller of a cluster whose brokers are none; it lives beside the first broker."""
+        return self._broker(CONTROLLER_ID, beside=1, listener="CONTROLLER")
+
+    def _broker(self, number: int, beside: int = 0, listener: str = "CLIENT") -> Broker:
+        place = beside or number
+        host = f"b{place}"
         folder = self.folder / f"broker-{number}"
         folder.mkdir()
         java = self._java(folder, "kafka.Kafka", str(folder / "server.properties"))
         child = Child(f"broker {number}", [*self.network.command(host), *java], folder / "server.log")
-        address = f"{self.network.address(host)}:{self.network.port(number, 'CLIENT')}"
+        address = f"{self.network.address(host)}:{self.network.port(place, listener)}"
         return Broker(number, host, address, child, folder)
 
     def _java(self, folder: Path, *arguments: str) -> list[str]:

@@ -32,6 +32,7 @@ MODULES = (
     "operations",
     "habits",
     "surroundings",
+    "limits",
     "groups",
     "requests",
     "variants",

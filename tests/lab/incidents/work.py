@@ -37,7 +37,7 @@ class Work:
     """One client's work. A number of 0 and an empty text mean the library's own default."""
 
     client_id: str
-    role: str  # produce | consume | transact | list | connect
+    role: str  # produce | consume | transact | share (Java) | list | connect
     bootstrap: str
     library: str = "librdkafka"
     topics: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Work:
     rest_ms: float = 0.0  # of a consumer, after each record
     stall_after: int = 0  # records after which a consumer rests once, for stall_ms
     stall_ms: float = 0.0
-    poison_after: int = 0  # records after which a consumer fails at one, and begins again at it for ever
+    poison_after: int = 0  # records after which a consumer fails at one, again and again; a sharer at all
     commit_each: int = 0  # records after which a consumer commits (librdkafka); 0: the library decides
     session_ms: int = 0
     poll_ms: int = 0  # the longest time between two polls
@@ -142,8 +142,9 @@ def _built(source: Path, result: str, commands: list[list[str]]) -> Path:
 
 def _java(work: Work, release: Release) -> list[str]:
     config: dict[str, object] = {"linger.ms": work.linger_ms, "compression.type": work.compression}
-    roles = {"produce": "produce", "consume": "consume", "transact": "transact"}
-    if work.role == "consume":
+    if work.role == "share":
+        config, optional = {"group.id": work.group}, {}
+    elif work.role == "consume":
         config = {"auto.offset.reset": work.reset, "group.id": work.group}
         if work.strategy:
             strategies = {
@@ -181,7 +182,7 @@ def _java(work: Work, release: Release) -> list[str]:
     config |= {name: value for name, value in optional.items() if value} | work.extra
     words = {
         "client_id": work.client_id,
-        "role": roles[work.role],
+        "role": work.role,
         "bootstrap": work.bootstrap,
         "topics": ",".join(work.topics),
         "records": str(work.records or 1 << 30),
@@ -189,6 +190,7 @@ def _java(work: Work, release: Release) -> list[str]:
         "burst": str(work.in_transaction if work.role == "transact" else work.burst),
         "value_bytes": str(work.value_bytes),
         "rest_ms": str(int(work.rest_ms)),
+        "poison_after": str(work.poison_after),
         "key": work.key,
         "group": work.group,
         "release": release.version,

@@ -15,6 +15,7 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.Callback;
@@ -145,13 +146,20 @@ public class LabClient {
         }
     }
 
+    /** Takes records of a queue; from the record number `poison_after` on it gives all of them back. */
     private void share() {
+        boolean explicit = "explicit".equals(config.get("share.acknowledgement.mode"));
+        int poison = Integer.parseInt(job.getOrDefault("poison_after", "0"));
+        int taken = 0;
         config.put("group.id", job.get("group"));
         try (KafkaShareConsumer<byte[], byte[]> sharer = new KafkaShareConsumer<>(config)) {
             sharer.subscribe(topics());
             while (!stopping) {
-                for (ConsumerRecord<byte[], byte[]> record : sharer.poll(Duration.ofMillis(200)))
+                for (ConsumerRecord<byte[], byte[]> record : sharer.poll(Duration.ofMillis(200))) {
                     records.merge(record.topic(), 1, Integer::sum);
+                    boolean fails = poison > 0 && ++taken > poison;
+                    if (explicit) sharer.acknowledge(record, fails ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT);
+                }
             }
         }
     }
