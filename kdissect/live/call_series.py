@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.report.aggregate.histogram import bucket_bounds
 from kdissect.report.aggregate.partial_tables import (
@@ -111,6 +112,12 @@ class CallSeries:
         return self.series.setdefault(labels, CallSums())
 
 
+def bound_indices(buckets: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return for buckets of the histogram of reports which of LATENCY_BOUNDS_NS is the first above them."""
+    upper = bucket_bounds(buckets.to_numpy().astype(np.int64))[1]
+    return np.searchsorted(np.array(LATENCY_BOUNDS_NS), upper)
+
+
 def _within(known: set[str], name: str) -> str:
     if name not in known:
         if len(known) >= MOST_VALUES:
@@ -133,8 +140,7 @@ def _slowest(table: pa.Table) -> Iterator[dict[str, Any]]:
 def _latency_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield counts of latencies by the index of their bound; waits by design are left out."""
     busy = table.filter(pa.compute.invert(table["idle_wait"]))
-    upper = bucket_bounds(busy["bucket"].to_numpy().astype(np.int64))[1]
-    bound = np.searchsorted(np.array(LATENCY_BOUNDS_NS), upper)
+    bound = bound_indices(busy["bucket"])
     keys = ["connection", "client_id", "api_key", "group_id"]
     counted = busy.select([*keys, "count"]).append_column("bound", pa.array(bound))
     yield from _rows(counted.group_by([*keys, "bound"]).aggregate([("count", "sum")]))

@@ -1,39 +1,29 @@
 """The screen of a watch as lines that fit a terminal: what it shows, and what keys do to it.
 
-In come reports of batches and keys. Out comes what Rich draws. Nothing here knows a terminal (`live_view`).
+In come reports of batches and keys, as `keys` names them. Out comes what Rich draws. Nothing here knows a
+terminal (`live_view`).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from textwrap import wrap
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kdissect.live.recent_calls import DIMENSIONS, CallRow, RecentCalls
+from kdissect.live.screen_parts import ELLIPSIS, GAP, KEYS, call_table, course, help_lines, line, packed
 from kdissect.live.watch_events import incident_line, text_lines
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange
 from kdissect.spark.watch.watch_query import BatchReport
-from kdissect.text import display_width, escape, format_count, format_duration, format_size, truncate
+from kdissect.text import escape, format_duration
 
-BARS = "▁▂▃▄▅▆▇█"
 SORTS = ("per_second", "p99_ns", "errors", "unanswered", "bytes")
 MOST_INCIDENTS = 6
 MOST_NOTICES = 2
-KEYS = "q quit  p pause  s sort  tab 1-4 table"
-ELLIPSIS = "…"
-GAP = "  "  # between the figures of a line
+MOST_FILTER = 60  # characters
+PAGE = 10  # rows
 STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.CLOSED: "dim"}
-CELLS: dict[str, Callable[[CallRow], str]] = {
-    "per_second": lambda row: f"{row.per_second:,.1f}",
-    "p50_ns": lambda row: _at_most(row.p50_ns),
-    "p99_ns": lambda row: _at_most(row.p99_ns),
-    "errors": lambda row: format_count(row.errors),
-    "unanswered": lambda row: format_count(row.unanswered),
-    "bytes": lambda row: format_size(row.bytes),
-}
-TITLES = {"per_second": "per second", "p50_ns": "p50", "p99_ns": "p99"}
 
 
 class WatchScreen:
@@ -46,7 +36,20 @@ class WatchScreen:
         self._incidents: dict[int, IncidentChange] = {}
         self._notices: deque[str] = deque(maxlen=MOST_NOTICES)
         self._dimension, self._sort = 0, 0
-        self.paused = False
+        self._filter, self._types = "", False
+        self._chosen = ""  # name of the row, "" for the first one
+        self._detail = self._helps = False
+        self.paused = self.has_quit = False
+        self._actions: Mapping[str, Callable[[], None]] = {
+            "p": self._pause,
+            "s": self._next_sort,
+            "tab": self._next_table,
+            "/": self._begin_filter,
+            "?": self._help,
+            "q": self._quit,
+            "enter": self._open,
+            "escape": self._back,
+        }
 
     def add(self, report: BatchReport) -> None:
         """Add a batch."""
@@ -62,74 +65,147 @@ class WatchScreen:
 
     def press(self, key: str) -> None:
         """Do what a key asks for; unknown keys do nothing."""
-        if key == "p":
-            self.paused = not self.paused
-        elif key == "s":
-            self._sort = (self._sort + 1) % len(SORTS)
-        elif key == "\t":
-            self._dimension = (self._dimension + 1) % len(DIMENSIONS)
-        elif key in "1234":
-            self._dimension = int(key) - 1
+        if self._types:
+            self._type(key)
+        elif self._helps:
+            self._helps = False
+            self.has_quit = key == "q"
+        elif key in MOVES:
+            self._move(MOVES[key])
+        elif key.isdecimal() and 1 <= int(key) <= len(DIMENSIONS):
+            self._turn_to(int(key) - 1)
+        elif key in self._actions:
+            self._actions[key]()
 
     def draw(self, width: int, height: int) -> RenderableType:
         """Return the screen for a terminal of some columns and lines."""
         lines = list(self._head(width))
+        if self._helps:
+            body: list[RenderableType] = list(help_lines(width))
+        elif self._detail:
+            body = list(self._one_row(width, height - len(lines)))
+        else:
+            body = [self._table(width, max(height - len(lines) - 4, 1))]
+        return Group(*lines, *body, line(self._foot(), width))
+
+    def _type(self, key: str) -> None:
+        """Change the filter: every character is text, `q` too."""
+        if key in ("enter", "escape"):
+            self._types = False
+            self._filter = "" if key == "escape" else self._filter
+        elif key == "backspace":
+            self._filter = self._filter[:-1]
+        elif len(key) == 1 and len(self._filter) < MOST_FILTER:
+            self._filter += key
+
+    def _turn_to(self, dimension: int) -> None:
+        self._dimension, self._chosen, self._detail = dimension % len(DIMENSIONS), "", False
+
+    def _next_table(self) -> None:
+        self._turn_to(self._dimension + 1)
+
+    def _next_sort(self) -> None:
+        self._sort = (self._sort + 1) % len(SORTS)
+
+    def _pause(self) -> None:
+        self.paused = not self.paused
+
+    def _quit(self) -> None:
+        self.has_quit = True
+
+    def _help(self) -> None:
+        self._helps = True
+
+    def _begin_filter(self) -> None:
+        self._types, self._detail = True, False
+
+    def _open(self) -> None:
+        rows = self._rows()
+        if rows:
+            self._chosen, self._detail = rows[self._place(rows)].name, True
+
+    def _back(self) -> None:
+        if self._detail:
+            self._detail = False
+        else:
+            self._filter = ""
+
+    def _move(self, step: int) -> None:
+        rows = self._rows()
+        if rows:
+            self._chosen = rows[min(max(self._place(rows) + step, 0), len(rows) - 1)].name
+
+    def _rows(self) -> list[CallRow]:
         rows = self._calls.rows(DIMENSIONS[self._dimension], SORTS[self._sort])
-        return Group(*lines, self._table(rows[: max(height - len(lines) - 4, 1)], width), _line(KEYS, width))
+        return [row for row in rows if self._filter.lower() in row.name.lower()]
+
+    def _place(self, rows: list[CallRow]) -> int:
+        """Return which row is chosen: the first one if the chosen name is gone."""
+        return next((number for number, row in enumerate(rows) if row.name == self._chosen), 0)
 
     def _head(self, width: int) -> Iterable[Text]:
         state = "  paused" if self.paused else ""
-        yield _line(f"kdissect watch  {escape(self._label)}{state}", width, "bold")
+        yield line(f"kdissect watch  {escape(self._label)}{state}", width, "bold")
         if self._shown is None:
-            yield _line("waiting for the first closed file", width)
+            yield line("waiting for the first closed file", width)
             return
         *_, figures = text_lines(_without_events(self._shown))
-        yield from (_line(line, width) for line in packed(figures.split(GAP), width))
-        yield _line(f"rate {course(self._calls.rates, width - 5)}", width, "cyan")
-        yield _line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
+        yield from (line(one, width) for one in packed(figures.split(GAP), width))
+        yield line(f"rate {course(self._calls.rates, width - 5)}", width, "cyan")
+        yield line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
         for notice in self._notices:
-            yield _line(f"missing: {escape(notice)}", width, "yellow")
+            yield line(f"missing: {escape(notice)}", width, "yellow")
         for change in reversed(self._incidents.values()):
-            for line in wrap(incident_line(change), width, max_lines=2, placeholder=ELLIPSIS):
-                yield _line(line, width, STYLES[change.change])
+            for text in wrap(incident_line(change), width, max_lines=2, placeholder=ELLIPSIS):
+                yield line(text, width, STYLES[change.change])
 
-    def _table(self, rows: list[CallRow], width: int) -> Table:
-        table = Table(box=None, width=width, pad_edge=False, padding=(0, 2, 0, 0))
+    def _table(self, width: int, most: int) -> RenderableType:
+        rows = self._rows()
+        place = self._place(rows)
+        first = max(0, place - most + 1)
+        shown, name = rows[first : first + most], DIMENSIONS[self._dimension]
+        if not rows and self._filter:
+            return line(f"no {name} has {escape(self._filter)!r} in its name", width)
+        return call_table(shown, name, SORTS[self._sort], width, place - first)
+
+    def _one_row(self, width: int, height: int) -> Iterable[RenderableType]:
+        """Yield the detail of the chosen row."""
         name = DIMENSIONS[self._dimension]
-        table.add_column(name, ratio=1, no_wrap=True, overflow="ellipsis")
-        for column in CELLS:
-            title = TITLES.get(column, column) + ("▼" if column == SORTS[self._sort] else "")
-            table.add_column(title, justify="right", no_wrap=True)
-        for row in rows:
-            cells = (Text(cell(row)) for cell in CELLS.values())
-            table.add_row(Text(escape(row.name) or "-"), *cells)
-        return table
+        detail = self._calls.detail(name, self._chosen)
+        yield line(f"{name} {escape(self._chosen) or '-'}", width, "bold")
+        yield line(f"rate {course(detail.rates, width - 5)}", width, "cyan")
+        yield line(f"p99  {course(detail.p99s_ns, width - 5)}", width, "yellow")
+        named = [one for one in self._incidents.values() if _names(one, self._chosen)]
+        for change in named:
+            yield line(incident_line(change), width, STYLES[change.change])
+        if detail.total.p99_ns is not None:
+            yield line(f"99 of 100 took {format_duration(detail.total.p99_ns)} or less", width)
+        most = max(height - len(named) - 8, 1)
+        yield call_table(detail.by_api[:most], "api", "per_second", width)
+
+    def _foot(self) -> str:
+        if self._types:
+            return f"filter: {escape(self._filter)}_  enter keeps it, esc removes it"
+        return f"filter: {escape(self._filter)}  {KEYS}" if self._filter else KEYS
 
 
-def course(values: Iterable[float], width: int) -> str:
-    """Return the last values as bars, the highest of them as the tallest one.
+MOVES = {
+    "up": -1,
+    "k": -1,
+    "down": 1,
+    "j": 1,
+    "page_up": -PAGE,
+    "page_down": PAGE,
+    "home": -(10**6),
+    "end": 10**6,
+}
+"""Keys that choose another row, and by how many rows."""
 
-    >>> course([0, 1, 7], 10)
-    '▁▂█'
-    """
-    last = list(values)[-width:] if width > 0 else []
-    highest = max(last, default=0) or 1
-    return "".join(BARS[round(value / highest * (len(BARS) - 1))] for value in last)
 
-
-def packed(parts: Iterable[str], width: int) -> list[str]:
-    """Return parts in as few lines of a width as they need.
-
-    >>> packed(["12:00:05", "3 files", "7 errors"], 20)
-    ['12:00:05  3 files', '7 errors']
-    """
-    lines: list[str] = []
-    for part in parts:
-        if lines and display_width(lines[-1] + GAP + part) <= width:
-            lines[-1] += GAP + part
-        else:
-            lines.append(part)
-    return lines
+def _names(change: IncidentChange, name: str) -> bool:
+    """Return whether an incident is about a row: it names it, or it is a client that it affects."""
+    known = change.incident
+    return bool(name) and (name in known.headline or name == known.subject or name in known.clients)
 
 
 def _without_events(report: BatchReport) -> BatchReport:
@@ -137,12 +213,3 @@ def _without_events(report: BatchReport) -> BatchReport:
         report.commit, report.figures, report.files, report.span_ns, report.seconds,
         dropped_packets=report.dropped_packets, skipped_packets=report.skipped_packets,
     )  # fmt: skip
-
-
-def _line(text: str, width: int, style: str = "") -> Text:
-    shown = text if display_width(text) <= width else truncate(text, width, ELLIPSIS)
-    return Text(shown, style=style, no_wrap=True, end="\n")
-
-
-def _at_most(ns: int | None) -> str:
-    return "-" if ns is None else f"≤{format_duration(ns)}"

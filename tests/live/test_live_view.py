@@ -57,8 +57,13 @@ def test_keys_redraw_and_quit(
             terminal.wait_for("Produce")
             os.write(terminal.ours, b"3")
             terminal.wait_for("127.0.0.1:39092")
+            os.write(
+                terminal.ours, b"\x1b[200~topic-queue\x1b[201~\x1bq\x1b[B\r"
+            )  # pasted, Alt-q, down, enter
+            terminal.wait_for("broker 127.0.0.1:")
             os.write(terminal.ours, b"p")
             terminal.wait_for("paused")
+            assert not view.has_quit
             monkeypatch.setattr(signal, "SIGINT", signal.SIGUSR1)
             caught = threading.Event()
             signal.signal(signal.SIGUSR1, lambda *_: caught.set())
@@ -71,4 +76,22 @@ def test_keys_redraw_and_quit(
     assert ended
     assert termios.tcgetattr(terminal.theirs) == before
     terminal.wait_for("\x1b[?1049l")  # the screen from before
+    out.close()
+
+
+def test_another_size_of_the_terminal_draws_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    out = os.fdopen(os.dup(terminal.theirs), "w")
+    made: list[Console] = []
+
+    def sized(width: int = 60) -> Console:
+        made.append(Console(file=out, force_terminal=True, width=width, height=24))
+        return made[-1]
+
+    monkeypatch.setattr(module, "Console", sized)
+    with live_view("/ring/of/a/name/that/is/longer/than/sixty/columns/in/all/of/it", terminal.theirs):
+        terminal.wait_for("/ring/of")
+        assert "columns/in/all/of/it" not in terminal.text
+        made[0].width = 120
+        terminal.wait_for("columns/in/all/of/it")
     out.close()

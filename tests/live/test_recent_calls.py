@@ -1,8 +1,8 @@
-"""The last minute by API, client and broker."""
+"""The last minute by API, client, broker, topic and connection."""
 
 import pytest
 
-from kdissect.live.recent_calls import WINDOW_NS, RecentCalls
+from kdissect.live.recent_calls import DIMENSIONS, WINDOW_NS, RecentCalls
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
 from kdissect.spark.watch.watch_query import BatchReport
@@ -21,7 +21,7 @@ def test_rows_have_the_rates_of_the_window(batches: list[BatchPartials]) -> None
     for number, batch in enumerate(batches):
         calls.add(report(batch, number))
     exchanges = total([batch.finished for batch in batches], "exchanges")
-    for dimension in ("api", "client", "broker", "group"):
+    for dimension in ("api", "client", "broker", "group", "connection"):
         rows = calls.rows(dimension, "per_second")
         assert sum(row.per_second for row in rows) == pytest.approx(exchanges / (2 * len(batches)))
         assert rows == sorted(rows, key=lambda row: -row.per_second)
@@ -38,3 +38,16 @@ def test_old_batches_leave_the_window(batches: list[BatchPartials]) -> None:  # 
     calls.add(report(batches[1], WINDOW_NS))
     exchanges = total([batches[1].finished], "exchanges")
     assert sum(row.per_second for row in calls.rows("api", "errors")) == pytest.approx(exchanges / 2)
+
+
+def test_a_detail_adds_up_to_its_row(batches: list[BatchPartials]) -> None:  # noqa: F811
+    calls = RecentCalls()
+    for number, batch in enumerate(batches):
+        calls.add(report(batch, number))
+    for dimension in DIMENSIONS:
+        for row in calls.rows(dimension, "per_second"):
+            detail = calls.detail(dimension, row.name)
+            assert detail.total == row
+            assert sum(one.per_second for one in detail.by_api) == pytest.approx(row.per_second)
+            assert sum(detail.rates) / len(batches) == pytest.approx(row.per_second)
+            assert len(detail.p99s_ns) == len(batches)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kdissect.live.screen import WatchScreen, course, packed
+from kdissect.live.screen import WatchScreen
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import display_width
@@ -67,7 +67,7 @@ def test_before_the_first_batch_it_waits() -> None:
 
 def test_keys_choose_table_and_order(screen: WatchScreen) -> None:
     assert any(line.startswith("api ") for line in lines(screen, 80))
-    screen.press("\t")
+    screen.press("tab")
     assert any(line.startswith("client ") for line in lines(screen, 80))
     screen.press("3")
     assert any(line.startswith("127.0.0.1:39092") for line in lines(screen, 80))
@@ -90,11 +90,83 @@ def test_closed_incidents_leave_first(
     assert text.count(" opened: critical") == 6
 
 
-def test_a_course_has_the_last_values() -> None:
-    assert course([9, 0, 1, 7], 3) == "▁▂█"
-    assert course([0, 0], 5) == "▁▁"
-    assert course([], 5) == ""
+def names(screen: WatchScreen, title: str) -> list[str]:
+    """Return the names in the table, which has a title."""
+    shown = lines(screen, 200, 60)
+    begin = next(number for number, line in enumerate(shown) if line.startswith(f"{title} "))
+    return [line.split("  ")[0] for line in shown[begin + 1 : -1]]
 
 
-def test_figures_are_packed_into_lines() -> None:
-    assert packed(["12:00:05", "3 files", "7 errors"], 20) == ["12:00:05  3 files", "7 errors"]
+def press(screen: WatchScreen, *keys: str) -> None:
+    for key in keys:
+        screen.press(key)
+
+
+def test_topics_and_connections_have_tables(screen: WatchScreen) -> None:
+    press(screen, "5")
+    topics = names(screen, "topic")
+    assert len(topics) > 1
+    press(screen, "6")
+    assert all(" → 127.0.0.1:" in name for name in names(screen, "connection"))
+
+
+def test_a_filter_keeps_the_rows_that_have_a_text_in_their_name(screen: WatchScreen) -> None:
+    every = names(screen, "api")
+    press(screen, "/", *"fetcQ", "backspace", "h")
+    assert "filter: fetch_" in lines(screen, 80)[-1]
+    press(screen, "enter")
+    found = names(screen, "api")
+    assert found == [name for name in every if "fetch" in name.lower()]
+    assert 0 < len(found) < len(every)
+    press(screen, "escape")
+    assert names(screen, "api") == every
+
+
+def test_letters_of_a_filter_are_no_keys(screen: WatchScreen) -> None:
+    press(screen, "/", *"topic-queue")
+    assert not screen.has_quit
+    assert not screen.paused
+    assert "no api has 'topic-queue' in its name" in "\n".join(lines(screen, 80))
+    press(screen, "escape", "q")
+    assert screen.has_quit
+
+
+def test_a_row_is_chosen_and_shown(screen: WatchScreen) -> None:
+    press(screen, "2")
+    clients = names(screen, "client")
+    press(screen, "down", "enter")
+    shown = lines(screen, 100)
+    assert f"client {clients[1]}" in shown
+    assert any(line.startswith("rate ") and line.strip("rate ") for line in shown)
+    assert any(line.startswith("99 of 100 took ") for line in shown)
+    apis = names(screen, "api")
+    assert apis
+    press(screen, "escape", "up", "up", "enter")
+    assert f"client {clients[0]}" in lines(screen, 100)
+    press(screen, "escape", "end", "enter")
+    assert f"client {clients[-1]}" in lines(screen, 100)
+
+
+def test_the_detail_of_a_row_has_the_incidents_that_name_it(screen: WatchScreen) -> None:
+    press(screen, "3", "/", *"39092", "enter", "enter")
+    text = "\n".join(lines(screen, 200, 40))
+    assert text.count("incident 1 opened") == 2  # above, and in the detail
+    press(screen, "escape", "escape", "/", *"19092", "enter", "enter")
+    assert "\n".join(lines(screen, 200, 40)).count("incident 1 opened") == 1
+
+
+@pytest.mark.parametrize("height", [10, 24])
+@pytest.mark.parametrize("keys", [("6", "end"), ("2", "enter"), ("?",), ("/", "x")], ids=" ".join)
+def test_every_view_fits(screen: WatchScreen, keys: tuple[str, ...], height: int) -> None:
+    press(screen, *keys)
+    for width in (80, 200):
+        assert all(display_width(line.rstrip()) <= width for line in lines(screen, width, height))
+    assert len(lines(screen, 80, 24)) <= 24
+
+
+def test_the_help_names_every_key(screen: WatchScreen) -> None:
+    press(screen, "?")
+    text = "\n".join(lines(screen, 100))
+    assert all(word in text for word in ("quit", "filter rows", "detail", "sort", "pause", "next table"))
+    press(screen, "q")
+    assert screen.has_quit

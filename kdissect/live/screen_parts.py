@@ -1,0 +1,91 @@
+"""Parts of the screen of a watch: lines that fit, bars, tables of calls, the help."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from kdissect.live.recent_calls import CallRow
+from kdissect.text import display_width, escape, format_count, format_duration, format_size, truncate
+
+BARS = "▁▂▃▄▅▆▇█"
+ELLIPSIS = "…"
+GAP = "  "  # between the figures of a line
+CELLS: dict[str, Callable[[CallRow], str]] = {
+    "per_second": lambda row: f"{row.per_second:,.1f}",
+    "p50_ns": lambda row: _at_most(row.p50_ns),
+    "p99_ns": lambda row: _at_most(row.p99_ns),
+    "errors": lambda row: format_count(row.errors),
+    "unanswered": lambda row: "-" if row.unanswered is None else format_count(row.unanswered),
+    "bytes": lambda row: format_size(row.bytes),
+}
+TITLES = {"per_second": "per second", "p50_ns": "p50", "p99_ns": "p99"}
+KEYS = "q quit  ? keys  / filter  enter detail  tab table  s sort  p pause"
+HELP = (
+    ("up, down, j, k", "choose a row; page up, page down, home and end go further"),
+    ("enter", "show the row: its course, its APIs, incidents that name it"),
+    ("esc", "back to the table; without a detail: remove the filter"),
+    ("/", "filter rows by a part of their name; enter keeps it, esc removes it"),
+    ("tab, 1 to 6", "next table; API, client, broker, group, topic, connection"),
+    ("s", "sort by the next column"),
+    ("p", "pause; batches count meanwhile"),
+    ("?", "this help"),
+    ("q", "quit; Ctrl-C too"),
+)
+
+
+def line(text: str, width: int, style: str = "") -> Text:
+    """Return a text as one line of a width."""
+    shown = text if display_width(text) <= width else truncate(text, width, ELLIPSIS)
+    return Text(shown, style=style, no_wrap=True, end="\n")
+
+
+def course(values: Iterable[float], width: int) -> str:
+    """Return the last values as bars, the highest of them as the tallest one.
+
+    >>> course([0, 1, 7], 10)
+    '▁▂█'
+    """
+    last = list(values)[-width:] if width > 0 else []
+    highest = max(last, default=0) or 1
+    return "".join(BARS[round(value / highest * (len(BARS) - 1))] for value in last)
+
+
+def packed(parts: Iterable[str], width: int) -> list[str]:
+    """Return parts in as few lines of a width as they need.
+
+    >>> packed(["12:00:05", "3 files", "7 errors"], 20)
+    ['12:00:05  3 files', '7 errors']
+    """
+    lines: list[str] = []
+    for part in parts:
+        if lines and display_width(lines[-1] + GAP + part) <= width:
+            lines[-1] += GAP + part
+        else:
+            lines.append(part)
+    return lines
+
+
+def call_table(
+    rows: Sequence[CallRow], title: str, sort: str, width: int, chosen: int | None = None
+) -> Table:
+    """Return rows as a table; the `chosen` one is marked."""
+    table = Table(box=None, width=width, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(title, ratio=1, no_wrap=True, overflow="ellipsis")
+    for column in CELLS:
+        name = TITLES.get(column, column) + ("▼" if column == sort else "")
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(rows):
+        cells = (Text(cell(row)) for cell in CELLS.values())
+        style = "reverse" if number == chosen else ""
+        table.add_row(Text(escape(row.name) or "-"), *cells, style=style)
+    return table
+
+
+def help_lines(width: int) -> list[Text]:
+    """Return what each key does."""
+    return [line(f"{keys:<16}{meaning}", width) for keys, meaning in HELP]
+
+
+def _at_most(ns: int | None) -> str:
+    return "-" if ns is None else f"≤{format_duration(ns)}"
