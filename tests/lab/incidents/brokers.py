@@ -374,6 +374,7 @@ class Brokers:
         """Write the broker's settings, which count from its next start on; `changed` have underscores."""
         own = self._own(broker) | {key.replace("_", "."): value for key, value in changed.items()}
         lines = {**self.settings, **own}
+        lines = {key: value for key, value in lines.items() if value}  # a controller advertises nothing
         (broker.folder / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
 
     def _own(self, broker: Broker) -> dict[str, str]:
