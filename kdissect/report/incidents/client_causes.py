@@ -29,6 +29,7 @@ REASONS = (
     "tls_failed",
     "tls_refused",
     "kafka_4_refuses",
+    "closed_while_waiting",
 )
 """Signals of a client that explain why it tries again and again."""
 
@@ -261,6 +262,20 @@ CLIENT_CAUSES = (
         against="",
         means="The client tries again without a pause, which helps nobody and costs the broker.",
         next="retry.backoff.ms of the client; the error itself",
+    ),
+    Cause(
+        name="request_timeout_short",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("closed_while_waiting",),
+        judge=stated(0.9),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client closes eight connections or more at one age, and its fetches, which wait as they ask "
+        "for, last longer than that",
+        against="the fetches are answered late: then the server is slow",
+        means="The client gives each request less time than it lets the broker wait for records, so each "
+        "quiet moment costs a connection.",
+        next="request.timeout.ms of the client against fetch.max.wait.ms; timeouts of sockets and proxies",
     ),
     Cause(
         name="connection_storm",

@@ -62,7 +62,7 @@ def weigh(
 
 RESTATES: Mapping[str, tuple[str, ...]] = {
     "authentication_failed": ("credentials_refused",),
-    "connection_churn": ("connections_storm",),
+    "connection_churn": ("connections_storm", "closed_while_waiting"),
     "errors_repeated": (
         "credentials_refused",
         "login_out_of_turn",

@@ -18,6 +18,7 @@ from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
 from kdissect.report.signals.login_signals import LOGIN_KINDS, login_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
+from kdissect.report.signals.patience_signals import PATIENCE_KINDS, patience_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
 from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
@@ -44,6 +45,7 @@ SOURCES: tuple[Source, ...] = (
     unseen_segments,
     wait_signals,
     policy_signals,
+    patience_signals,
     reset_signals,
     server_signals,
     change_signals,
@@ -71,6 +73,7 @@ ALL_KINDS = (
     *TLS_KINDS,
     *WAIT_KINDS,
     *POLICY_KINDS,
+    *PATIENCE_KINDS,
     *RESET_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,

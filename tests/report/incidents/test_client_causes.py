@@ -8,7 +8,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, causes_of, produce, refused
+from tests.helpers.told_groups import analyzed, background, causes_of, impatient, produce, refused
 
 
 def metadata(line, at_ms, topic="orders", error=0):
@@ -230,6 +230,7 @@ CASES = {
     "metadata_storm": (metadata_storm, lists_topics),
     "commit_storm": (commit_storm, commits_a_few_times_a_second),
     "transactions_aborted": (transactions_aborted, aborts_now_and_then),
+    "request_timeout_short": (impatient(), impatient(age_ms=190)),
     "connection_storm": (connection_storm, starts_at_once),
     "retry_storm": (retry_storm, retries_with_pauses),
     "tiny_batches": (tiny_batches, many_full_batches),
