@@ -154,8 +154,9 @@ def _display(
         yield _printer(arguments)
         return
     from kdissect.live.live_view import live_view
+    from kdissect.live.minute_slice import MinuteSlice
 
-    with live_view(source.label, sys.stdin.fileno()) as view:
+    with live_view(source.label, sys.stdin.fileno(), MinuteSlice(Path.cwd(), arguments.keylog)) as view:
         try:
             yield view.account
         except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from kdissect.live.keys import PASTE_MARKS_OFF, PASTE_MARKS_ON, KeyDecoder
+from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.screen import WatchScreen
 from kdissect.spark.watch.watch_query import BatchReport
 
@@ -55,6 +56,11 @@ class LiveView:
             self.has_quit = True
             os.kill(os.getpid(), signal.SIGINT)
 
+    def redraw(self) -> None:
+        """Draw what has changed outside of batches and keys."""
+        with self._lock:
+            self._draw()
+
     def fit(self) -> None:
         """Draw again if the terminal has another size."""
         with self._lock:
@@ -68,13 +74,14 @@ class LiveView:
 
 
 @contextmanager
-def live_view(label: str, keyboard: int) -> Iterator[LiveView]:
+def live_view(label: str, keyboard: int, slices: MinuteSlice) -> Iterator[LiveView]:
     """Show a screen on standard output, with keys from the descriptor of a terminal."""
     console = Console()
     before = termios.tcgetattr(keyboard)
     end, alarm = os.pipe()
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        view = LiveView(WatchScreen(label), console, live)
+        view = LiveView(WatchScreen(label, slices), console, live)
+        slices.on_change = view.redraw
         _write(console, PASTE_MARKS_ON)
         view.press(())
         thread = threading.Thread(target=_read_keys, args=(keyboard, end, view), name="keys", daemon=True)
@@ -85,6 +92,7 @@ def live_view(label: str, keyboard: int) -> Iterator[LiveView]:
         finally:
             os.write(alarm, b"!")
             thread.join()
+            slices.stop()
             _write(console, PASTE_MARKS_OFF)
             termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
             os.close(alarm)

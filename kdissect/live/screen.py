@@ -11,6 +11,7 @@ from textwrap import wrap
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.recent_calls import DIMENSIONS, CallRow, RecentCalls
 from kdissect.live.screen_parts import ELLIPSIS, GAP, KEYS, call_table, course, help_lines, line, packed
 from kdissect.live.watch_events import incident_line, text_lines
@@ -29,8 +30,8 @@ STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.C
 class WatchScreen:
     """See the module's text."""
 
-    def __init__(self, label: str) -> None:
-        self._label = label
+    def __init__(self, label: str, slices: MinuteSlice) -> None:
+        self._label, self._slices = label, slices
         self._calls = RecentCalls()
         self._shown: BatchReport | None = None
         self._incidents: dict[int, IncidentChange] = {}
@@ -46,6 +47,7 @@ class WatchScreen:
             "tab": self._next_table,
             "/": self._begin_filter,
             "?": self._help,
+            "w": self._slices.write,
             "q": self._quit,
             "enter": self._open,
             "escape": self._back,
@@ -54,6 +56,7 @@ class WatchScreen:
     def add(self, report: BatchReport) -> None:
         """Add a batch."""
         self._calls.add(report)
+        self._slices.add(report)
         self._shown = report
         self._notices.extend(report.notices)
         for change in report.incidents:
@@ -155,6 +158,8 @@ class WatchScreen:
         yield line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
         for notice in self._notices:
             yield line(f"missing: {escape(notice)}", width, "yellow")
+        if self._slices.state:
+            yield line(escape(self._slices.state), width, "green")
         for change in reversed(self._incidents.values()):
             for text in wrap(incident_line(change), width, max_lines=2, placeholder=ELLIPSIS):
                 yield line(text, width, STYLES[change.change])

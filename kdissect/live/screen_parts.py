@@ -20,7 +20,7 @@ CELLS: dict[str, Callable[[CallRow], str]] = {
     "bytes": lambda row: format_size(row.bytes),
 }
 TITLES = {"per_second": "per second", "p50_ns": "p50", "p99_ns": "p99"}
-KEYS = "q quit  ? keys  / filter  enter detail  tab table  s sort  p pause"
+KEYS = "q quit  ? keys  / filter  enter detail  tab table  s sort  p pause  w slice"
 HELP = (
     ("up, down, j, k", "choose a row; page up, page down, home and end go further"),
     ("enter", "show the row: its course, its APIs, incidents that name it"),
@@ -29,6 +29,7 @@ HELP = (
     ("tab, 1 to 6", "next table; API, client, broker, group, topic, connection"),
     ("s", "sort by the next column"),
     ("p", "pause; batches count meanwhile"),
+    ("w", "write the packets of the last minute to slice-….pcapng in this directory"),
     ("?", "this help"),
     ("q", "quit; Ctrl-C too"),
 )

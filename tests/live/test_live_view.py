@@ -6,12 +6,14 @@ import signal
 import termios
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from kdissect.live import live_view as module
 from kdissect.live.live_view import live_view
+from kdissect.live.minute_slice import MinuteSlice
 from tests.helpers.batch_partials import BatchPartials
 from tests.live.test_call_series import batches  # noqa: F401 - a fixture
 from tests.live.test_recent_calls import report
@@ -40,6 +42,7 @@ class Terminal:
 def test_keys_redraw_and_quit(
     batches: list[BatchPartials],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     terminal = Terminal()
     out = os.fdopen(os.dup(terminal.theirs), "w")
@@ -50,7 +53,7 @@ def test_keys_redraw_and_quit(
     before = termios.tcgetattr(terminal.theirs)
     ended = False
     try:
-        with live_view("/ring", terminal.theirs) as view:
+        with live_view("/ring", terminal.theirs, MinuteSlice(tmp_path)) as view:
             terminal.wait_for("waiting for the first closed file")
             assert termios.tcgetattr(terminal.theirs) != before
             view.account(report(batches[0], 1))
@@ -79,7 +82,7 @@ def test_keys_redraw_and_quit(
     out.close()
 
 
-def test_another_size_of_the_terminal_draws_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_size_of_the_terminal_draws_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     terminal = Terminal()
     out = os.fdopen(os.dup(terminal.theirs), "w")
     made: list[Console] = []
@@ -89,7 +92,11 @@ def test_another_size_of_the_terminal_draws_again(monkeypatch: pytest.MonkeyPatc
         return made[-1]
 
     monkeypatch.setattr(module, "Console", sized)
-    with live_view("/ring/of/a/name/that/is/longer/than/sixty/columns/in/all/of/it", terminal.theirs):
+    with live_view(
+        "/ring/of/a/name/that/is/longer/than/sixty/columns/in/all/of/it",
+        terminal.theirs,
+        MinuteSlice(tmp_path),
+    ):
         terminal.wait_for("/ring/of")
         assert "columns/in/all/of/it" not in terminal.text
         made[0].width = 120

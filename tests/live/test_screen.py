@@ -1,10 +1,12 @@
 """The screen fits its terminal, shows what a watch has found, and obeys keys."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from kdissect.live.minute_slice import NOTHING_READ, MinuteSlice
 from kdissect.live.screen import WatchScreen
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
 from kdissect.spark.watch.watch_query import BatchReport
@@ -25,7 +27,7 @@ def change(number: int, kind: ChangeKind) -> IncidentChange:
 
 @pytest.fixture
 def screen(batches: list[BatchPartials]) -> WatchScreen:  # noqa: F811
-    screen = WatchScreen("/ring")
+    screen = WatchScreen("/ring", MinuteSlice(Path("/nowhere")))
     for number, batch in enumerate(batches):
         one: BatchReport = report(batch, number)
         one.incidents = [change(1, ChangeKind.OPENED)]
@@ -62,7 +64,9 @@ def test_everything_fits(screen: WatchScreen, width: int) -> None:
 
 
 def test_before_the_first_batch_it_waits() -> None:
-    assert "waiting for the first closed file" in "\n".join(lines(WatchScreen("/ring"), 80))
+    assert "waiting for the first closed file" in "\n".join(
+        lines(WatchScreen("/ring", MinuteSlice(Path("/nowhere"))), 80)
+    )
 
 
 def test_keys_choose_table_and_order(screen: WatchScreen) -> None:
@@ -170,3 +174,8 @@ def test_the_help_names_every_key(screen: WatchScreen) -> None:
     assert all(word in text for word in ("quit", "filter rows", "detail", "sort", "pause", "next table"))
     press(screen, "q")
     assert screen.has_quit
+
+
+def test_a_slice_of_nothing_is_refused_by_a_sentence(screen: WatchScreen) -> None:
+    press(screen, "w")
+    assert NOTHING_READ in lines(screen, 80)
