@@ -7,6 +7,8 @@ facts about the beginning of a capture stand at its end.
   time that each later part of the capture still holds.
 - `reader` is the second one. It puts exchanges in order as soon as nothing earlier can come: `watermark` says
   what time that is, `external_sort` keeps what has to wait, in bounded memory.
+- `connection_log` numbers the connections of both readings. One that is over leaves its row to a later one,
+  so memory has the size of what is open at one time.
 - `exchange` is one exchange as headers tell it, with the bytes of its frames; `decoded` adds its messages,
   decoded once.
 - `filter` applies the filters of the command line (`tables.filters`), to headers before an exchange waits, to

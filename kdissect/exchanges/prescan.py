@@ -23,6 +23,7 @@ An exchange that ends after its turn comes late, with its own time.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
+from kdissect.exchanges.connection_log import ConnectionLog
 from kdissect.jit.decorators import jit
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import ApiKey
@@ -66,7 +68,7 @@ class PrescanResult(NamedTuple):
     """The facts about a capture as a whole."""
 
     names: dict[bytes, str]  # topic id -> name
-    mechanisms: dict[int, str]  # row of a connection with raw tokens -> SASL mechanism
+    mechanisms: dict[int, str]  # identity of a connection with raw tokens -> SASL mechanism
     later_ns: tuple[int, ...]  # for each split: no packet of a later split is earlier than this
     nodes: dict[int, frozenset[tuple[str, int]]]  # node id -> (host, port) of each listener
 
@@ -100,18 +102,20 @@ def prescan_capture(
 ) -> PrescanResult:
     """Return the facts about a capture, reading it once, until it ends or `is_stopped`.
 
-    The first of two names of one topic id is kept.
+    The first of two names of one topic id is kept. Connections are forgotten by the times that were read so
+    far: one that an overlapping capture has once more is read once more, and tells the same.
     """
-    processor = new_processor(splits, keys)
+    connections = ConnectionLog(new_processor(splits, keys))
     facts = CollectedFacts()
-    earliest = []
+    earliest, latest_ns = [], 0
     for pieces in scan_pieces(splits, ports, is_stopped):
         times = unpack(pieces["segments"], pieces["count"].to_numpy())[TIME]
         earliest.append(int(times.min()) if len(times) else NEVER)
-        for batch in processor.feed(pieces):
-            facts.add(batch)
-    for batch in processor.close():
-        facts.add(batch)
+        latest_ns = max(latest_ns, int(times.max(initial=0)))
+        for batch in chain(connections.feed(pieces), connections.forget_over(latest_ns)):
+            facts.add(batch, connections.identity)
+    for batch in connections.close():
+        facts.add(batch, connections.identity)
     later = np.minimum.accumulate(np.array([*earliest[1:], NEVER], np.int64)[::-1])[::-1]
     nodes = {node: frozenset(ends) for node, ends in facts.nodes.items()}
     return PrescanResult(facts.names, facts.mechanisms, tuple(later.tolist()), nodes)
@@ -126,8 +130,8 @@ class CollectedFacts:
         self.mechanisms: dict[int, str] = {}
         self._add_names(KNOWN_NAMES)
 
-    def add(self, batch: ExchangeBatch) -> None:
-        """Collect what the exchanges of a batch tell."""
+    def add(self, batch: ExchangeBatch, identity: Callable[[int], int]) -> None:
+        """Collect what the exchanges of a batch tell; `identity` is that of a connection of the batch."""
         status = batch.exchanges["status"]
         is_kafka07 = batch.exchanges["api_version"] == BEFORE_VERSIONS
         key = np.where(is_kafka07, -1, batch.exchanges["api_key"])
@@ -140,7 +144,7 @@ class CollectedFacts:
                 self._add_nodes(listening_nodes(batch, columns))
         with_mechanism = batch.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]
         for row in rows_of(ExchangeRow, with_mechanism):
-            self._add_mechanism(batch, row)
+            self._add_mechanism(batch, row, identity(row.connection))
 
     def _add_names(self, names: pa.RecordBatch) -> None:
         for topic_id, name in zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True):
@@ -152,13 +156,13 @@ class CollectedFacts:
             if host:
                 self.nodes.setdefault(node, set()).add((host, port))
 
-    def _add_mechanism(self, batch: ExchangeBatch, row: ExchangeRow) -> None:
-        if row.connection in self.mechanisms:
+    def _add_mechanism(self, batch: ExchangeBatch, row: ExchangeRow, identity: int) -> None:
+        if identity in self.mechanisms:
             return
         mechanism_of = token_mechanism if row.status == SASL_TOKEN else requested_mechanism
         mechanism = mechanism_of(batch.arena[row.request.start : row.request.stop].tobytes())
         if mechanism is not None:
-            self.mechanisms[row.connection] = mechanism
+            self.mechanisms[identity] = mechanism
 
 
 def requested_mechanism(frame: bytes) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.capture.index.splits import Split
+from kdissect.exchanges.connection_log import ConnectionLog
 from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import (
@@ -27,13 +28,15 @@ from kdissect.exchanges.prescan import (
     new_processor,
     scan_pieces,
 )
-from kdissect.jit.rows import Records, array_of, rows_of
+from kdissect.jit.rows import Records, rows_of
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, TLS, TLS_PASSED, ExchangeRow
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
 from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.tls_session import Plain
 from kdissect.text import format_address, format_ip
+
+MOST_ADDRESSES = 1 << 12  # that are kept as text
 
 HeaderFilter: TypeAlias = Callable[[Records, "ExchangeReader"], NDArray[np.bool_]]
 """Returns which rows of `flow_state.ExchangeRow` are wanted, as far as headers tell."""
@@ -58,11 +61,11 @@ class ExchangeReader:
         self._splits = splits
         self._ports = tuple(ports)
         self._prescan = prescan
-        self._processor = new_processor(splits, keys)
+        self._connections = ConnectionLog(new_processor(splits, keys))
         self._is_stopped = is_stopped
         self.splits_read = 0
         self._count = 0
-        self._addresses: dict[int, tuple[str, str]] = {}  # row of a connection -> client, server
+        self._addresses: dict[int, tuple[str, str]] = {}  # connection -> client, server; the last ones asked
 
     @property
     def nodes(self) -> dict[int, frozenset[tuple[str, int]]]:
@@ -80,18 +83,21 @@ class ExchangeReader:
         them.
         """
         order = ExternalSort()
-        processor = self._processor
+        connections = self._connections
         try:
             for index, pieces in enumerate(scan_pieces(self._splits, self._ports, self._is_stopped)):
                 self.splits_read += 1
-                for batch in processor.feed(pieces):
+                for batch in connections.feed(pieces):
                     self._add(order, batch, is_wanted)
-                unfinished_ns = min(earliest_unfinished(state, count) for state, count in processor.states())
+                if isinstance(self._prescan, PrescanResult):
+                    for batch in connections.forget_over(self._prescan.later_ns[index]):
+                        self._add(order, batch, is_wanted)
+                unfinished_ns = min(earliest_unfinished(*state) for state in connections.states())
                 complete_ns = self._complete_ns(index, unfinished_ns)
                 yield from order.pop_before(complete_ns)
                 if until_ns is not None and complete_ns >= until_ns:
                     return
-            for batch in processor.close():
+            for batch in connections.close():
                 self._add(order, batch, is_wanted)
             yield from order.pop_before(None)
         finally:
@@ -105,58 +111,56 @@ class ExchangeReader:
 
     def identity(self, connection: int) -> int:
         """Return the public number of a connection."""
-        return self._processor.identities[connection]
+        return self._connections.identity(connection)
 
     def addresses(self, connection: int) -> tuple[str, str]:
         """Return the addresses of client and server of a connection that has an exchange."""
         known = self._addresses.get(connection)
         if known is None:
-            ends = self._processor.endpoints[connection]
+            ends = self._connections.endpoints(connection)
             a = format_address(format_ip(ends.a_host), ends.a_port)
             b = format_address(format_ip(ends.b_host), ends.b_port)
+            if len(self._addresses) >= MOST_ADDRESSES:
+                self._addresses.clear()
             known = self._addresses[connection] = (b, a) if self.client_is_b(connection) else (a, b)
         return known
 
     def endpoints(self, connection: int) -> Endpoints:
         """Return the 4-tuple of a connection."""
-        return self._processor.endpoints[connection]
+        return self._connections.endpoints(connection)
 
     def client_is_b(self, connection: int) -> bool:
         """Return whether end B of a connection that has an exchange is the client."""
-        return bool(array_of(self._processor.state.connections)["client_side"][connection] == 1)
+        return self._connections.fact("client_side", connection) == 1
 
     def first_sequences(self, connection: int) -> tuple[int, int]:
         """Return the sequence numbers of the first bytes of both streams of a connection, A to B first."""
-        first = array_of(self._processor.state.directions)["first_sequence"]
-        return int(first[2 * connection]), int(first[2 * connection + 1])
+        return self._connections.first_sequences(connection)
 
     def protocol(self, connection: int) -> int:
         """Return the protocol of a connection, as in `ConnectionRow.protocol`."""
-        return int(array_of(self._processor.state.connections)["protocol"][connection])
+        return self._connections.fact("protocol", connection)
 
     def observe_plaintext(self, observe: Callable[[int, Plain], None]) -> None:
-        """Have a function called with each part of plaintext of TLS and the row of its connection."""
-        self._processor.tls.on_plain = observe
+        """Have a function called with each part of plaintext of TLS and its connection."""
+        self._connections.observe_plaintext(observe)
 
     def beginnings(self) -> Iterator[tuple[Endpoints, int]]:
-        """Yield 4-tuple and time of the first packet (ns) of each connection so far, by row."""
-        first_ns = array_of(self._processor.state.connections)["first_ns"]
-        for connection, ends in enumerate(self._processor.endpoints):
-            yield ends, int(first_ns[connection])
+        """Yield 4-tuple and time of the first packet (ns) of each connection so far, in order."""
+        for connection in range(len(self._connections)):
+            yield self.endpoints(connection), self._connections.fact("first_ns", connection)
 
     def has_beginning(self, connection: int) -> bool:
         """Return whether the capture has the beginning of a connection."""
-        return bool(array_of(self._processor.state.connections)["handshake"][connection])
+        return bool(self._connections.fact("handshake", connection))
 
     def unread_tls(self, read: Container[int]) -> int:
         """Return how many connections speak TLS and gave no exchange; `read` are those that did."""
-        protocols = array_of(self._processor.state.connections)["protocol"]
-        rows = np.isin(protocols[: len(self._processor.endpoints)], (TLS, TLS_PASSED)).nonzero()[0].tolist()
-        return sum(self._processor.identities[row] not in read for row in rows)
+        return sum(self.identity(connection) not in read for connection in self._connections.under_tls())
 
     def mechanism(self, connection: int) -> str | None:
         """Return the SASL mechanism of a connection with raw tokens; None if the capture does not tell."""
-        return self._prescan.mechanisms.get(connection)
+        return self._prescan.mechanisms.get(self.identity(connection))
 
     def file_name(self, split: int) -> str:
         """Return the name of the capture file of a split."""
@@ -164,7 +168,7 @@ class ExchangeReader:
 
     def _add(self, order: ExternalSort, batch: ExchangeBatch, is_wanted: HeaderFilter) -> None:
         if isinstance(self._prescan, LiveFacts):
-            self._prescan.add(batch)
+            self._prescan.add(batch, self.identity)
         wanted = batch.exchanges[is_wanted(batch.exchanges, self)]
         for row in rows_of(ExchangeRow, wanted):
             frame = row.response if row.status == ORPHAN_RESPONSE else row.request
@@ -172,7 +176,7 @@ class ExchangeReader:
             key = (
                 frame.first_byte_ns,
                 frame.packet,
-                self._processor.identities[row.connection],
+                self.identity(row.connection),
                 row.ordinal,
                 self._count,  # several orphans in one packet: as they came
             )

@@ -58,6 +58,7 @@ from kdissect.streams.overlaps import Conflicts
 from kdissect.streams.segment_loop import advance
 from kdissect.streams.state_pools import (
     begin_anew,
+    forget_connections,
     new_state,
     with_more_arena,
     with_more_chunks,
@@ -101,12 +102,16 @@ class StreamEngine:
         self._tokens = tokens
         self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
         self._conflicts = Conflicts()
+        self._free: list[int] = []  # rows of connections that were forgotten
 
     def add_connection(self, likely_client_side: int, first_ns: int) -> int:
         """Begin a connection whose first packet has this time; return its row."""
-        row = self.connection_count
-        self.connection_count += 1
-        self.state = with_more_connections(self.state, self.connection_count)
+        if self._free:
+            row = self._free.pop()
+        else:
+            row = self.connection_count
+            self.connection_count += 1
+            self.state = with_more_connections(self.state, self.connection_count)
         connections = array_of(self.state.connections)
         connections["likely_client_side"][row] = likely_client_side
         connections["first_ns"][row] = connections["last_ns"][row] = first_ns
@@ -149,6 +154,12 @@ class StreamEngine:
     def end(self, rows: Int64s, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End some connections, as `close` does with all."""
         yield from self._finish(rows, THE_END, take_records)
+
+    def forget(self, rows: Int64s) -> None:
+        """Forget connections that `end` has ended; later ones get their rows."""
+        forget_connections(self.state, rows)
+        self._conflicts.forget(both_directions(rows))
+        self._free += rows.tolist()
 
     def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
         """Return what is known of the connections in `rows`, between two slabs; all others have ended."""

@@ -136,6 +136,10 @@ class Conflicts:
         rows[:, AT] = UNREAD
         self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
 
+    def forget(self, streams: Int64s) -> None:
+        """Compare nothing with some directions any more."""
+        self._seen = self._seen[~np.isin(self._seen[:, STREAM], streams)]
+
     def carried(self, streams: Int64s) -> Value:
         """Return what later segments of the same file are compared with, of some directions."""
         number_of = np.full(

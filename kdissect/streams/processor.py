@@ -44,6 +44,10 @@ from kdissect.streams.tls.tls_session import Plain, TlsFacts
 # A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
 LATE_SYN_BYTES = 1 << 20
 
+# A connection is over when it is silent for so long after its FIN or RST: twice the longest life of a segment
+# (RFC 9293).
+CLOSED_NS = 240 * 10**9
+
 
 class Endpoints(NamedTuple):
     """The canonical 4-tuple of a connection: A is the lower end; addresses as 16 bytes."""
@@ -75,6 +79,9 @@ class DecryptStage(Protocol):
     def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
         """End some connections, given by their TLS rows."""
 
+    def forget(self, rows: Int64s) -> None:
+        """Forget connections that `end` has ended; later ones get their rows."""
+
     def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
         """Return what is known of some connections."""
 
@@ -104,6 +111,10 @@ class FlowProcessor:
     `tcp` sees all packets, those without payload too, and counts by steps of `tcp_step_ns`, if the caller
     `follows_tcp`. All connections together hold at most `most_held` bytes of what waits (see
     `memory_budget`), and what is decrypted as many again.
+
+    Connections are rows, and `endpoints`, `identities` and `numbers` have an entry for each row. Their
+    numbers count them as they begin: `row_of` a number is the row, unless the connection is forgotten. Nobody
+    who follows TCP may `forget`.
     """
 
     def __init__(
@@ -123,6 +134,9 @@ class FlowProcessor:
         self._engine = StreamEngine(max_versions, most_held, tokens)
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
+        self.numbers: list[int] = []
+        self.row_of: dict[int, int] = {}
+        self.begun = 0
         self.tls = tls
 
     @property
@@ -182,6 +196,15 @@ class FlowProcessor:
         yield from self.tls.end(rows)
         yield from self._engine.flush()
 
+    def forget(self, rows: Int64s) -> None:
+        """Forget connections that `end` has ended; later ones get their rows."""
+        for row in rows.tolist():
+            del self.row_of[self.numbers[row]]
+            if self._current.get(self.endpoints[row]) == row:
+                del self._current[self.endpoints[row]]
+        self._engine.forget(rows)
+        self.tls.forget(rows)
+
     def replaced(self) -> Int64s:
         """Return the rows of connections whose ports another connection uses by now."""
         newest = np.zeros(len(self.endpoints), np.bool_)
@@ -210,6 +233,9 @@ class FlowProcessor:
         """
         self.endpoints = [Endpoints(*ends) for ends in value["endpoints"]]
         self.identities = list(value["identities"])
+        self.begun = len(self.identities)
+        self.numbers = list(range(self.begun))
+        self.row_of = dict(zip(self.numbers, self.numbers, strict=True))
         for row in np.flatnonzero(value["newest"]).tolist():
             self._current[self.endpoints[row]] = row
         self._engine.resume(value["engine"], first_split)
@@ -284,8 +310,11 @@ class FlowProcessor:
         """Begin a connection; return its row."""
         likely_client_side = 0 if ends.b_port < ends.a_port else 1
         row = self._engine.add_connection(likely_client_side, first_ns)
-        self.endpoints.append(ends)
-        self.identities.append(connection_identity(ends, first_ns))
+        self.endpoints[row : row + 1] = [ends]
+        self.identities[row : row + 1] = [connection_identity(ends, first_ns)]
+        self.numbers[row : row + 1] = [self.begun]
+        self.row_of[self.begun] = row
+        self.begun += 1
         self._current[ends] = row
         return row
 

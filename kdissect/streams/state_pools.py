@@ -67,18 +67,33 @@ def with_more_connections(state: State, count: int) -> State:
     room = max(count, 2 * have, 64)
     connections = grown_table(ConnectionRow, state.connections, room)
     directions = grown_table(DirectionRow, state.directions, 2 * room)
-    for name in ABSENT_IN_CONNECTION:
-        array_of(connections)[name][have:] = -1
-    _blank_directions(array_of(directions)[2 * have :])
+    _blank_connections(array_of(connections), slice(have, None))
+    _blank_directions(array_of(directions), slice(2 * have, None))
     return state._replace(connections=connections, directions=directions)
 
 
-def _blank_directions(rows: NDArray[np.void]) -> None:
+def forget_connections(state: State, rows: Int64s) -> None:
+    """Make the rows of connections that have ended ready for others."""
+    connections, directions = array_of(state.connections), array_of(state.directions)
+    both = np.concatenate([2 * rows, 2 * rows + 1])
+    integers_of(connections)[rows] = 0
+    integers_of(directions)[both] = 0
+    _blank_connections(connections, rows)
+    _blank_directions(directions, both)
+
+
+def _blank_connections(connections: NDArray[np.void], rows: Int64s | slice) -> None:
+    """Fill rows of zeros with what they hold before their first segment."""
+    for name in ABSENT_IN_CONNECTION:
+        connections[name][rows] = -1
+
+
+def _blank_directions(directions: NDArray[np.void], rows: Int64s | slice) -> None:
     """Fill rows of zeros with what they hold before their first segment."""
     for name in ABSENT_IN_DIRECTION:
-        rows[name] = -1
+        directions[name][rows] = -1
     for mark in ("scanned", "doubtful"):
-        rows[mark]["chunk"] = -1
+        directions[mark]["chunk"][rows] = -1
 
 
 def begin_anew(state: State, connection: int) -> None:
@@ -95,7 +110,7 @@ def begin_anew(state: State, connection: int) -> None:
     directions = array_of(state.directions)[2 * connection : 2 * connection + 2]
     counted = {name: directions[name].copy() for name in COUNTED}
     integers_of(directions)[:] = 0
-    _blank_directions(directions)
+    _blank_directions(directions, slice(None))
     for name, values in counted.items():
         directions[name] = values
     directions["skipped_before"] = directions["skipped_bytes"]

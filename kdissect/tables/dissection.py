@@ -24,6 +24,7 @@ from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.carry.split_numbers import SplitNumbers, past_splits
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.flow_state import OPEN, Int64s
+from kdissect.streams.processor import CLOSED_NS
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
@@ -40,7 +41,7 @@ class AgeLimits(NamedTuple):
     idle_ns: int = (
         3600 * NS_PER_S
     )  # Kafka's brokers close a connection after 10 minutes, unless set otherwise
-    closed_ns: int = 240 * NS_PER_S  # after its FIN or RST: twice the longest life of a segment (RFC 9293)
+    closed_ns: int = CLOSED_NS  # after its FIN or RST
 
 
 class Aged(NamedTuple):

@@ -90,7 +90,7 @@ class _PartWriter:
 
     def add(self, batch: ExchangeBatch, places: FramePlaces | None) -> None:
         """Add the requests of a batch; `places` has the packets of the split that has just been read."""
-        self._facts.add(batch)
+        self._facts.add(batch, self._processor.identities.__getitem__)
         status = batch.exchanges["status"]
         self._orphans += int((status == ORPHAN_RESPONSE).sum())
         rows = batch.exchanges[(status != ORPHAN_RESPONSE) & (status != SASL_TOKEN)]

@@ -155,6 +155,19 @@ class TlsStage:
             for batch in self.inner.end(inner_rows):
                 yield self._outer(batch)
 
+    def forget(self, rows: Int64s) -> None:
+        """Forget connections that `end` has ended; later ones get their rows."""
+        inner_rows = []
+        for row in rows.tolist():
+            self._sessions.pop(row, None)
+            self._facts.pop(row, None)
+            decrypted = self._decrypted.pop(row, None)
+            if decrypted is not None:
+                inner_rows.append(decrypted.row)
+                self._outer_rows[decrypted.row] = -1
+        if self.inner is not None:
+            self.inner.forget(np.array(inner_rows, np.int64))
+
     def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
         """Return what is known of some connections, secrets included. All plaintext must be flushed."""
         number_of = {row: number for number, row in enumerate(rows.tolist())}
@@ -221,7 +234,7 @@ class TlsStage:
             self.inner = self._new_processor()
         decrypted = _Decrypted(self.inner.new_connection(ends, part.time_ns), [0, 0])
         self._decrypted[connection] = decrypted
-        self._outer_rows.append(connection)
+        self._outer_rows[decrypted.row : decrypted.row + 1] = [connection]
         client = session.client or 0
         for side, flags in ((client, FLAG_SYN), (1 - client, FLAG_SYN | FLAG_ACK)):
             self._segment(decrypted.row, part, BEFORE_FIRST, 0, 0, flags | (FLAG_B_TO_A if side else 0))
