@@ -16,6 +16,7 @@ from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
+    from kdissect.report.model.summary import Summary
     from kdissect.spark.session import Engine
     from kdissect.spark.watch.batch_store import BatchStore
     from kdissect.spark.watch.watch_query import BatchReport, WatchSettings
@@ -162,6 +163,19 @@ def _display(
         except KeyboardInterrupt:
             if not view.has_quit:
                 raise
+    if view.has_quit and view.recent is not None:
+        print_recent(view.recent, arguments.out)
+
+
+def print_recent(summary: "Summary", out: str | None) -> None:
+    """Print the report of the last ten minutes, when the screen is gone; `out` is the place of --out."""
+    from kdissect.report.render.report_text import render
+    from kdissect.report.render.terminal import terminal_of
+
+    sys.stdout.write(render(summary, terminal_of(sys.stdout)))
+    if out is not None:
+        sys.stdout.write(f"The last ten minutes; all that was seen: kdissect report {out}\n")
+    sys.stdout.flush()
 
 
 def _printer(arguments: argparse.Namespace) -> "Callable[[BatchReport], None]":

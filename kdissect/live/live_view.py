@@ -19,6 +19,7 @@ from rich.live import Live
 from kdissect.live.keys import PASTE_MARKS_OFF, PASTE_MARKS_ON, KeyDecoder
 from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.screen import WatchScreen
+from kdissect.report.model.summary import Summary
 from kdissect.spark.watch.watch_query import BatchReport
 
 MOST_KEYS = 64  # bytes of keys that are read at a time
@@ -37,11 +38,14 @@ class LiveView:
         self._lock = threading.Lock()
         self._size = (0, 0)
         self.has_quit = False
+        self.recent: Summary | None = None
+        """The report of the last ten minutes, as the last batch left it."""
 
     def account(self, report: BatchReport) -> None:
         """Add a batch, and show it unless the screen is paused."""
         with self._lock:
             self._screen.add(report)
+            self.recent = report.recent
             if not self._screen.paused:
                 self._draw()
 

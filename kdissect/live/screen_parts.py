@@ -31,7 +31,7 @@ HELP = (
     ("p", "pause; batches count meanwhile"),
     ("w", "write the packets of the last minute to slice-….pcapng in this directory"),
     ("?", "this help"),
-    ("q", "quit; Ctrl-C too"),
+    ("q", "quit, with the report of the last ten minutes; Ctrl-C quits without it"),
 )
 
 

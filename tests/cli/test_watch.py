@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.watch import _here, _settings, _source, watch
+from kdissect.cli.watch import _here, _settings, _source, print_recent, watch
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
 from kdissect.spark.watch.watched_directory import WatchedDirectory
+from tests.helpers import recorded
 from tests.helpers.command import assert_one_sentence, kdissect
 
 
@@ -58,3 +59,15 @@ def test_only_directories_are_watched(tmp_path: Path, place: str) -> None:
 def test_one_source_is_watched(places: list[str]) -> None:
     with pytest.raises(UsageError, match="watch needs one of DIR, - and --interface NAME"):
         watch(parse(["watch", *places]))
+
+
+@pytest.mark.parametrize("out", [None, "/tables"])
+def test_a_screen_that_is_quit_leaves_the_report_of_the_last_ten_minutes(
+    out: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary, _, _ = recorded.analyzed("broker-restart.pcapng")
+    print_recent(summary, out)
+    text = capsys.readouterr().out
+    assert text.startswith("kdissect ")
+    assert "Incidents  greatest impact first" in text
+    assert ("kdissect report /tables" in text) == (out is not None)

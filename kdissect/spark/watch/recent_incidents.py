@@ -18,6 +18,7 @@ from kdissect.report.build.recent_report import (
 )
 from kdissect.report.build.regrid import without_page
 from kdissect.report.incidents.incident_log import IncidentChange, IncidentLog
+from kdissect.report.model.summary import Summary
 from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark.arrow_ipc import from_blob, to_blob
@@ -43,6 +44,8 @@ class RecentIncidents:
         self._spans = [BatchSpan(*span) for span in state["spans"]]
         self._log = IncidentLog(state["log"])
         self.finished, self.unfinished = EMPTY, EMPTY  # of the last batch
+        self.summary: Summary | None = None
+        """The report of the window, as the last batch left it."""
         self._partials = {span.batch: _read(folder / _name(span.batch)) for span in self._spans}
 
     @property
@@ -73,14 +76,14 @@ class RecentIncidents:
         self._keep(span, without_page(self.finished))
         self._spans = [one for one in self._spans if one.last_ns > now_ns - WINDOW_NS]
         self._partials = {one.batch: self._partials[one.batch] for one in self._spans}
-        summary = recent_report(
+        self.summary = recent_report(
             [*self._partials.values(), without_page(self.unfinished)],
             self.grid(None),
             min(one.first_ns for one in self._spans),
             now_ns,
             sum(one.packets for one in self._spans),
         )
-        return self._log.update(summary.incidents, now_ns)
+        return self._log.update(self.summary.incidents, now_ns)
 
     def _keep(self, span: BatchSpan, partial: Partial) -> None:
         self._folder.mkdir(exist_ok=True, mode=0o700)

@@ -27,7 +27,7 @@ from kdissect.capture.segment_index import Counts
 from kdissect.errors import OutputError
 from kdissect.report.build.regrid import StepGrids
 from kdissect.report.incidents.incident_log import IncidentChange
-from kdissect.report.model.summary import AppliedFilter
+from kdissect.report.model.summary import AppliedFilter, Summary
 from kdissect.report.partials import EMPTY, Partial
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.failures import job_error
@@ -104,6 +104,7 @@ class BatchReport:
     read: list[TakenFile] = field(default_factory=list)  # captures of this batch
     finished: Partial = EMPTY  # what this batch adds to figures
     unfinished: Partial = EMPTY  # what it would add if the captures ended now
+    recent: Summary | None = None  # report of the last ten minutes
     dropped_packets: int | None = None  # by the kernel, so far; None: no own capture
     skipped_packets: int | None = None  # so far, since the analysis was behind; None: it skips none
 
@@ -280,7 +281,7 @@ class WatchQuery:
         self._compact(now_ns)
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
-        found = self._incidents.finished, self._incidents.unfinished
+        found = self._incidents.finished, self._incidents.unfinished, self._incidents.summary
         return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read, *found)
 
     def _find_incidents(

@@ -27,9 +27,11 @@ def test_an_incident_is_opened_once_whichever_process_sees_it(tmp_path: Path) ->
         assert incidents.grid(index.earliest_time_ns) == grid
         span = BatchSpan(number, batch.first_ns, batch.last_ns, batch.packets)
         changes += incidents.add(span, blobs(batch.finished), blobs(batch.unfinished))
+        assert incidents.summary is not None
         state = incidents.state()
     opened = [one.incident.cause for one in changes if one.change == "opened"]
     assert opened.count("broker_frozen") == 1
+    assert "broker_frozen" in {one.cause for one in incidents.summary.incidents}
     assert len(list(folder.iterdir())) == BATCHES
     # A batch without packets changes nothing but the time, which it has from the one before.
     assert not [
