@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "incident-score.md"
 HARM_PAGE = ROOT / "docs" / "incident-score-harmed.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
-BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12, 13)}
+BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12, 13, 14)}
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
@@ -127,6 +127,13 @@ of its eight first lines were right, and no healthy capture was warned of. Three
 refusal, its error and the client, in the words of `errors_repeated`; the truth was written before as a cause
 of its own, so they count as wrong. One more recording is left out: a topic with two replicas took a minimum
 of three in sync, and no request of its capture was refused. These recordings are not in the repository.
+
+Seed 14 has limits, queues and a controller of its own. Four of its eight first lines were right, and no
+healthy capture was warned of. The four right ones count by a known cause that the truth accepts: a controller
+that died is a broker that died, a reassignment that fills a link is a slow broker. The wrong ones: records
+that a share group gives back have no cause, nor has a consumer whose fetches are too small for its distance,
+nor a broker with a heap of 64 MiB, and a group id that two kinds of groups want was an error that repeats.
+The last of these has a cause since then. These recordings are not in the repository either.
 
 The recordings of seeds 1 to 12 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all
