@@ -25,6 +25,7 @@ REASONS = (
     "right_missing",
     "topic_missing",
     "protocol_refused",
+    "group_kind_refused",
     "settings_refused",
     "tls_failed",
     "tls_refused",

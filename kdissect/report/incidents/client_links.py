@@ -32,6 +32,7 @@ OF_REFUSALS = (
     "records_oversized",
     "timestamps_refused",
     "protocol_refused",
+    "group_kind_refused",
     "settings_refused",
     "topic_missing",
     "offsets_gone",

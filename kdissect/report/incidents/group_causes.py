@@ -81,6 +81,21 @@ GROUP_CAUSES = (
         next="partition.assignment.strategy of this client and of the others",
     ),
     Cause(
+        name="group_kind_mixed",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("group_kind_refused",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="a heartbeat of a share, streams or KIP-848 group is refused with GROUP_ID_NOT_FOUND twice or "
+        "more",
+        against="",
+        means="Another application has this group id for a group of another kind, such as a classic consumer "
+        "group beside a share group, so this one cannot join.",
+        next="who else uses the group id (kafka-groups --list names the kind of each group); a group id for "
+        "this one",
+    ),
+    Cause(
         name="zombie_producer",
         layer=Layer.CLIENT,
         severity=CRITICAL,

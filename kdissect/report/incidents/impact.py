@@ -37,14 +37,18 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
 
 
 def _requests(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> dict[SignalCounts, int]:
-    """Return the requests of signals by what they are: for each, those of the kind that has the most."""
+    """Return the requests of signals by what they are: for each, those of the kind that has the most.
+
+    Requests that were neither refused nor late, as those of a client that asks too often, hurt nobody.
+    """
     by_kind: dict[str, int] = defaultdict(int)
     for signal in signals:
         by_kind[signal.kind] += signal.requests
     largest: dict[SignalCounts, int] = defaultdict(int)
     for name, requests in by_kind.items():
         counts = kinds[name].counts
-        largest[counts] = max(largest[counts], requests)
+        if counts is not SignalCounts.NOTHING:
+            largest[counts] = max(largest[counts], requests)
     return largest
 
 
@@ -65,6 +69,7 @@ RESTATES: Mapping[str, tuple[str, ...]] = {
     "connection_churn": ("connections_storm", "closed_while_waiting"),
     "errors_repeated": (
         "credentials_refused",
+        "group_kind_refused",
         "login_out_of_turn",
         "offsets_gone",
         "protocol_refused",

@@ -8,6 +8,7 @@
     topic_missing           a topic that is not there is asked for again and again
     offsets_gone            a consumer asks for offsets that the log does not have any more
     protocol_refused        a member knows no assignor that its group has
+    group_kind_refused      a member wants a group of another kind than the one that has its id
     settings_refused        a client has a name or a setting that no broker takes
     quota_applied           a broker makes a client wait
 
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
@@ -54,6 +56,8 @@ class RefusalRule(NamedTuple):
     codes: frozenset[int]
     least: int = 1
     lasted_ns: int = 0
+    apis: frozenset[int] = frozenset()
+    """The only APIs whose errors count; all if empty."""
 
     def is_reached(self, spell: Sequence[Observation]) -> bool:
         """Return whether a spell comes often enough and lasts long enough."""
@@ -93,6 +97,13 @@ REFUSALS = (
         frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL}),
         2,
     ),
+    RefusalRule(
+        "group_kind_refused",
+        "cannot join a group of another kind that has its group id",
+        frozenset({ErrorCode.GROUP_ID_NOT_FOUND}),
+        2,
+        apis=EPOCH_HEARTBEATS,  # they make the group that they name, so it is there, as another kind
+    ),
     RefusalRule("settings_refused", "asked for what no broker allows", CLIENT_SETTING_REFUSED, 2),
 )
 REFUSAL_KINDS = (
@@ -130,6 +141,8 @@ def refusal_signals(context: SignalContext) -> Iterator[Signal]:
     errors = [error for error in context.rules.of_kind("error") if error.replica_id is None]
     for refusal in REFUSALS:
         rows = [error for error in errors if error.code in refusal.codes]
+        if refusal.apis:
+            rows = [error for error in rows if error.api_key in refusal.apis]
         if refusal.kind == "topic_missing":
             rows = [error for error in rows if error.location.topic is not None]
         for client, spell in _spells(rows):

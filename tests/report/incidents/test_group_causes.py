@@ -264,6 +264,21 @@ def refused_join(story, times=5):
         line.call(10_000 + 1000 * number, 1, ApiKey.JOIN_GROUP, 5, request, response)
 
 
+def other_kind(story, code=ErrorCode.GROUP_ID_NOT_FOUND, times=4):
+    """A member of a share group whose group id a classic group has."""
+    line = story.connect("10.1.0.2", client_id="sharer", at_ms=9_900)
+    request = {"group_id": "readers", "member_id": "m", "member_epoch": 0, "rack_id": None}
+    request |= {"subscribed_topic_names": ["orders"]}
+    response = {"error_code": code, "error_message": None, "member_id": "m", "member_epoch": 1}
+    response |= {"heartbeat_interval_ms": 5000, "assignment": None}
+    for number in range(times):
+        line.call(10_000 + 4000 * number, 1, ApiKey.SHARE_GROUP_HEARTBEAT, 1, request, response)
+
+
+def own_kind(story):
+    other_kind(story, ErrorCode.NONE)
+
+
 def first_join(story):
     line = member(story, "10.1.0.2", "newcomer", 9_900)
     request = {"group_id": "readers", "session_timeout_ms": 6000, "rebalance_timeout_ms": 6000}
@@ -286,6 +301,7 @@ CASES = {
     "growing_lag": (growing_lag, catches_up),
     "offset_out_of_range": (offsets_gone, reads_on),
     "inconsistent_group_protocol": (refused_join, first_join),
+    "group_kind_mixed": (other_kind, own_kind),
 }
 
 

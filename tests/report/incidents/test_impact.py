@@ -38,6 +38,14 @@ def test_signals_that_count_the_same_requests_count_once() -> None:
     assert (impact.requests, impact.wait_ns) == (20, 5 * SECOND)
 
 
+def test_requests_that_were_answered_in_time_hurt_nobody() -> None:
+    """A consumer that commits all the time does not stand before a path on which three clients hang."""
+    commits = signal("commits_storm", 472, clients=("feed at 10.1.0.11",))
+    silent = signal("path_silent", 0, clients=("a", "b", "c"))
+    assert measure_impact([commits], KINDS, 1000).requests == 0
+    assert rank(commits, confidence=0.85) < rank(silent, confidence=0.6)
+
+
 def test_replicas_are_no_clients() -> None:
     hurt = signal("errors_repeated", 0, clients=("billing at 10.1.0.9", "broker-2-fetcher-0 at 10.1.0.2"))
     assert measure_impact([hurt], KINDS, 1000).clients == ("billing at 10.1.0.9",)
