@@ -26,6 +26,9 @@ LEAST_RECORDS, LEAST_NS = 100, 8 * SECOND
 TIMES_BEFORE, STILL_THERE = 2, 0.9
 """Lag that grew is twice what it was, and nine tenths of the most that it ever was."""
 
+STARVED = 0.5
+"""A reader that misses so much of what is written falls behind, however far behind it was before."""
+
 SHARE_OF_WRITTEN = 0.25
 """A reader that falls behind by less of what is written keeps up, but for the records on their way."""
 
@@ -102,7 +105,8 @@ def has_grown(lag: Lag) -> bool:
     grew = after - lag.before
     if grew < max(LEAST_RECORDS, SHARE_OF_WRITTEN * lag.written) or lasted < LEAST_NS:
         return False
-    if after < TIMES_BEFORE * lag.before or after < STILL_THERE * max(lag.records):
+    is_more = after >= TIMES_BEFORE * lag.before or 0 < STARVED * lag.written <= grew
+    if not is_more or after < STILL_THERE * max(lag.records):
         return False
     return all(
         lag.least_since(lag.times[0] + int(part * lasted)) - lag.before >= least * grew

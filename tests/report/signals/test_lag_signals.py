@@ -27,6 +27,11 @@ def a_second(*records: int, before: int = 0, written: int = 0) -> Lag:
         (a_second(*(600, 0, 300) * 9, 600), False),  # polls now and then
         (a_second(*range(0, 240, 40)), False),  # too short
         (a_second(*range(5000, 5300, 10), before=5000), False),  # was there before
+        (
+            a_second(*range(5000, 8000, 100), before=5000, written=3500),
+            True,
+        ),  # and it gets little of the rest
+        (a_second(*range(5000, 8000, 100), before=5000, written=9000), False),  # it gets most of the rest
         (a_second(*range(0, 1200, 40), 300), False),  # and gone
     ],
 )
