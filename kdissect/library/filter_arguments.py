@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from kdissect.errors import UsageError
-from kdissect.protocol.error_codes import find_error_code
+from kdissect.protocol.error_codes import CODES, find_error_code
 from kdissect.protocol.schema.registry import APIS, find_api_key
 from kdissect.tables.time_expressions import parse_time
 from kdissect.text import did_you_mean
@@ -82,7 +82,7 @@ def _error_code(name: str | int) -> int | None:
         return None
     code = find_error_code(str(name))
     if code is None:
-        raise UsageError(f"{name!r} is not an error of Kafka")
+        raise UsageError(f"{name!r} is not an error of Kafka{did_you_mean(str(name), CODES)}")
     return code
 
 

@@ -1,19 +1,23 @@
 """Times and durations as people write them, for the commands and for programs.
 
-A time is absolute (2026-05-01T14:00:00+02:00), of the capture's day in UTC (12:00:05.632, as reports print
-it), or counts from the start of the capture (+30s, 5m). Another text raises ValueError with one
-sentence.
+A time is absolute (2026-05-01T14:00:00+02:00, or nanoseconds since the epoch as JSON and tables have them),
+of the capture's day in UTC (12:00:05.632, as reports print it), or counts from the start of the capture
+(+30s, 5m). Another text raises ValueError with one sentence.
 """
 
 import re
 from datetime import UTC, datetime, time
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 NS_PER_DAY = 86_400 * 10**9
 TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
 """Forms that `--since` takes. The second form is how reports print a time."""
+EPOCH_NS = r"\d{19}"  # from 2001 to 2262
+NAMED_UTC = " UTC"
+
+T = TypeVar("T", datetime, time)
 
 
 class Origin(Enum):
@@ -54,19 +58,37 @@ def parse_duration(text: str) -> int:
 def parse_time(text: str) -> TimeExpression:
     """Return a time: absolute, of the capture's day, or relative to its start. Raise ValueError.
 
-    Times without a zone are UTC, as reports print them.
+    Times without a zone are UTC, as reports print them; the headers of reports name it.
     """
     if re.fullmatch(r"\+?\d+(?:\.\d+)?\s*[a-zµ]+", text):
         return TimeExpression(text, Origin.START, parse_duration(text.removeprefix("+")))
+    if re.fullmatch(EPOCH_NS, text):
+        return TimeExpression(text, Origin.EPOCH, int(text))
     try:
-        if re.match(r"\d\d?:", text):
-            moment = time.fromisoformat(text.zfill(_width(text)))
-            return TimeExpression(text, Origin.MIDNIGHT, _ns_of_day(moment))
-        date = datetime.fromisoformat(text)
+        plain, below_us = _without_ns(text)
+        if re.match(r"\d\d?:", plain):
+            moment = time.fromisoformat(plain.zfill(_width(plain)))
+            return TimeExpression(text, Origin.MIDNIGHT, _ns_of_day(_in_utc(moment, text)) + below_us)
+        date = _in_utc(datetime.fromisoformat(plain), text)
     except ValueError:
         raise ValueError(f"{text!r} is not a time; examples: {TIMES}") from None
-    zoned = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return TimeExpression(text, Origin.EPOCH, round(zoned.timestamp() * 10**6) * 1000)
+    return TimeExpression(text, Origin.EPOCH, round(date.timestamp() * 10**6) * 1000 + below_us)
+
+
+def _without_ns(text: str) -> tuple[str, int]:
+    """Return a time without the name of its zone and without digits below a microsecond, and these in ns."""
+    plain = text.removesuffix(NAMED_UTC)
+    digits = re.search(r"[.,]\d{6}(\d+)", plain)
+    if digits is None:
+        return plain, 0
+    return plain[: digits.start(1)] + plain[digits.end(1) :], int(digits[1][:3].ljust(3, "0"))
+
+
+def _in_utc(moment: T, text: str) -> T:
+    """Return a moment in UTC, unless it has a zone. Raise ValueError for one that has two."""
+    if moment.tzinfo and text.endswith(NAMED_UTC):
+        raise ValueError(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _width(text: str) -> int:

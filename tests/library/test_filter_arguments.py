@@ -29,7 +29,9 @@ def test_what_is_no_time_is_refused(moment: Moment) -> None:
         check_moments(moment)
 
 
-@pytest.mark.parametrize("names", [{"api": "Fetsch"}, {"error": "NOT_AN_ERROR"}])
-def test_unknown_names_are_refused(names: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="is not an"):
+@pytest.mark.parametrize(
+    ("names", "meant"), [({"api": "Fetsch"}, "Fetch"), ({"error": "NOT_LEADER"}, "NOT_LEADER_OR_FOLLOWER")]
+)
+def test_unknown_names_are_refused_with_the_nearest_one(names: dict[str, str], meant: str) -> None:
+    with pytest.raises(UsageError, match=f"is not an .*; did you mean '{meant}'"):
         name_fields(**names)
