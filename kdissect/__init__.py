@@ -31,13 +31,15 @@ In a notebook, with a Spark session of your own:
     spark.read.format("kdissect").option("table", "partitions").load("incident.pcapng")
 """
 
+import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if not Path(__file__).exists():  # imported from the archive that executors of a cluster are sent
+if not os.path.exists(__file__):  # imported from the archive that executors of a cluster are sent
+    from pathlib import Path
+
     from kdissect.package_archive import unpacked
 
     __path__ = [str(unpacked(Path(__file__).parents[1]))]

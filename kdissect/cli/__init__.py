@@ -4,6 +4,9 @@
 prepares a run on Spark, and each command has a module of its own.
 """
 
-from kdissect.cli.main import main
+try:
+    from kdissect.cli.main import main
+except KeyboardInterrupt:  # nothing has been read yet, and `main` could not catch it
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -28,28 +29,12 @@ WITHOUT_END = ("watch",)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process. Return the exit code (see `ExitCode`)."""
-    arguments = parse(sys.argv[1:] if argv is None else argv)
     if not _debugging():
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        if is_on(Shortcut.BLOCK_PANDAS):
-            block_pandas()
-        paths = getattr(arguments, "paths", [])
-        uncompiled = (
-            arguments.command not in WITHOUT_END
-            and is_on(Shortcut.UNCOMPILED_FIRST_RUN)
-            and kernel_cache.run_uncompiled(paths)
-        )
-        run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)
-        done: int = run(arguments) or ExitCode.DONE
-        sys.stdout.flush()
-        if uncompiled and kernel_cache.compile_in_background() and not getattr(arguments, "quiet", False):
-            sys.stderr.write(
-                "kdissect: first run: compiling in the background, once, for a minute; later "
-                "runs are faster\n"
-            )
+        done = _run(parse(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader has closed the pipe
@@ -57,6 +42,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.DONE
     except Exception as error:  # noqa: BLE001 - the user gets one sentence instead of a traceback
         return _report(error)
+    return done
+
+
+def _run(arguments: Namespace) -> int:
+    """Run the command of the arguments. Return its exit code."""
+    if is_on(Shortcut.BLOCK_PANDAS):
+        block_pandas()
+    paths = getattr(arguments, "paths", [])
+    uncompiled = (
+        arguments.command not in WITHOUT_END
+        and is_on(Shortcut.UNCOMPILED_FIRST_RUN)
+        and kernel_cache.run_uncompiled(paths)
+    )
+    run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)
+    done: int = run(arguments) or ExitCode.DONE
+    sys.stdout.flush()
+    if uncompiled and kernel_cache.compile_in_background() and not getattr(arguments, "quiet", False):
+        sys.stderr.write(
+            "kdissect: first run: compiling in the background, once, for a minute; later runs are faster\n"
+        )
     return done
 
 

@@ -3,6 +3,7 @@
 import signal
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +18,36 @@ CAPTURE = ROOT / "captures" / "cluster-life.pcapng"
 
 
 PCAP = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupts)
+from kdissect.cli import main
+sys.exit(main(["schema", "Fetch"]))
+"""
+"""The start of the installed command, with a Ctrl-C when it looks for a module."""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["kdissect.cli.main", "argparse", "kdissect.files", "kdissect.cli.watch_options", "kdissect.cli.schema"],
+)
+def test_an_interrupt_of_the_imports_is_no_traceback(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", INTERRUPTED_IMPORT, module],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 @pytest.mark.spark
