@@ -5,6 +5,7 @@ advertised_untried  clients that need a broker never try its address, and ask fo
 
 A name that cannot be resolved, or `localhost` on another host, leaves no packet: the clients fail before they
 connect. They write or read topics of which that broker leads partitions, so they ask again who leads them.
+Each time they ask stands for an attempt that could not be made.
 """
 
 from collections import defaultdict
@@ -30,7 +31,7 @@ from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_d
 
 ADDRESS_KINDS = (
     SignalKind("advertised_refused", "an advertised address accepts nobody", SignalCounts.ATTEMPTS),
-    SignalKind("advertised_untried", "an advertised address that clients never try", SignalCounts.NOTHING),
+    SignalKind("advertised_untried", "an advertised address that clients never try", SignalCounts.ATTEMPTS),
 )
 
 SECOND = 10**9

@@ -119,6 +119,7 @@ def test_an_advertised_name_that_leaves_no_packet(tmp_path: Path) -> None:
     assert "advertises kafka-1.internal:9092 in Metadata" in incident.headline
     assert "feed at 10.1.0.1 never tries to connect there" in incident.headline
     assert incident.subject.name.startswith("broker 1")
+    assert incident.impact.requests > 40  # each request for metadata stands for an attempt in vain
 
 
 def test_an_address_that_is_tried_is_no_wrong_one(tmp_path: Path) -> None:
