@@ -53,6 +53,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "packets around one exchange",
         ),
     ),
+    "replay": (
+        ("kdissect replay plan incident.pcap --target test:9092", "what would be sent, and what not"),
+        ("kdissect replay run incident.pcap --target test:9092 --execute --out run", "send it"),
+    ),
     "replay plan": (
         ("kdissect replay plan incident.pcap --target test:9092", "what would be sent, and what not"),
     ),

@@ -65,7 +65,7 @@ def encode_request(
 
     Fields that are missing in `body` take their defaults. Raise EncodeError.
     """
-    key = _api_key(api, version, EncodeError)
+    key = _encodable(api, version, body)
     header = {
         "request_api_key": key,
         "request_api_version": version,
@@ -88,7 +88,7 @@ def encode_response(
     length_prefix: bool = False,
 ) -> bytes:
     """Return the encoded response to a request of this API (name or key) and version. Raise EncodeError."""
-    key = _api_key(api, version, EncodeError)
+    key = _encodable(api, version, body)
     try:
         frame = encode_response_frame(key, version, {"correlation_id": correlation_id}, body, strict=True)
     except (ValueError, TypeError, AttributeError) as error:
@@ -107,6 +107,13 @@ def _api_key(api: str | int, version: int, failure: type[DecodeError | EncodeErr
     else:
         return key
     raise DecodeError(0, reason) if failure is DecodeError else EncodeError(reason)
+
+
+def _encodable(api: str | int, version: int, body: object) -> int:
+    """Return the key of an API. Raise EncodeError without such an API, version or body."""
+    if not isinstance(body, dict):
+        raise EncodeError(f"a body is a dictionary of fields, not {type(body).__name__}")
+    return _api_key(api, version, EncodeError)
 
 
 def _frame(data: BytesLike, length_prefix: bool | None) -> bytes:

@@ -48,8 +48,27 @@ def test_a_response_is_read_at_the_version_of_its_request() -> None:
     [
         (lambda: kdissect.encode_request("Fetch", 16, {"topics": None}), "topics is null"),
         (lambda: kdissect.encode_request("Metadata", 12, {"topic": []}), "has no field 'topic'"),
-        (lambda: kdissect.encode_request("Heartbeat", 4, {"group_id": 7}), "Heartbeat v4: "),
-        (lambda: kdissect.encode_request("Heartbeat", 4, {"generation_id": 1 << 31}), "does not fit"),
+        (
+            lambda: kdissect.encode_request("Heartbeat", 4, {"group_id": 7}),
+            r"7 does not fit into group_id \(string\)",
+        ),
+        (
+            lambda: kdissect.encode_request("Metadata", 12, {"topics": [{"name": 5}]}),
+            r"5 does not fit into name \(string\)",
+        ),
+        (
+            lambda: kdissect.encode_request("Metadata", 12, {"topics": 5}),
+            r"5 does not fit into topics \(array of struct\)",
+        ),
+        (
+            lambda: kdissect.encode_request("Fetch", 12, {"max_wait_ms": "x"}),
+            r"'x' does not fit into max_wait_ms \(int32\)",
+        ),
+        (lambda: kdissect.encode_request("Fetch", 12, [1]), "a body is a dictionary of fields, not list"),
+        (
+            lambda: kdissect.encode_request("Heartbeat", 4, {"generation_id": 1 << 31}),
+            "2147483648 does not fit into generation_id",
+        ),
         (lambda: kdissect.encode_request("Heartbeat", 9, {}), "has the versions 0 to 4, not 9"),
         (
             lambda: kdissect.encode_request("Heartbeet", 4, {}),

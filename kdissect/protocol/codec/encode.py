@@ -4,10 +4,13 @@ Tagged fields are written when they are in the dict, and in the order of their t
 missing is written as its default. A field that the message does not have in this version raises ValueError,
 since it would be lost without notice.
 
-A strict writer refuses what Kafka's own writers refuse: null in a field that cannot be null, and a string of
-more than 32,767 bytes. A lenient one writes back whatever was read, since captured bytes may hold both.
+A strict writer names the field that a value does not fit into. It refuses null in a field that cannot be
+null, and a string of more than 32,767 bytes, as Kafka's own writers do. A lenient one writes back whatever
+was read, since captured bytes may hold both.
 """
 
+import struct
+from textwrap import shorten
 from typing import Any
 
 from kdissect.protocol.codec.wire import (
@@ -26,6 +29,7 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 
+SHOWN = 60  # characters of a value in an error
 LONGEST_STRING = 32_767
 """Bytes; the length of a string was an int16 before compact strings, and Kafka kept that limit."""
 
@@ -78,7 +82,10 @@ def _write_tags(out: bytearray, value: dict[str, Any], tagged: list[tuple[int, s
 
 def _field_writer(field: Field, version: int, flexible: bool, strict: bool) -> Writer:
     write = _array_or_value_writer(field, version, flexible, strict)
-    return _required_writer(field.name, write) if strict and version not in field.nullable else write
+    if not strict:
+        return write
+    fitting = _fitting_writer(field, write)
+    return fitting if version in field.nullable else _required_writer(field.name, fitting)
 
 
 def _array_or_value_writer(field: Field, version: int, flexible: bool, strict: bool) -> Writer:
@@ -95,6 +102,20 @@ def _array_or_value_writer(field: Field, version: int, flexible: bool, strict: b
         if strict and field.array:
             write_element = _required_writer(field.name, write_element)
     return _array_writer(write_element, flexible) if field.array else write_element
+
+
+def _fitting_writer(field: Field, write_value: Writer) -> Writer:
+    """Return a writer that names the field of a value of another type, or out of its range."""
+    kind = f"array of {field.type}" if field.array else field.type
+
+    def write(out: bytearray, value: Any) -> None:
+        try:
+            write_value(out, value)
+        except (TypeError, AttributeError, OverflowError, struct.error) as error:
+            shown = shorten(repr(value), SHOWN, placeholder="…")
+            raise EncodeError(f"{shown} does not fit into {field.name} ({kind})") from error
+
+    return write
 
 
 def _required_writer(name: str, write_value: Writer) -> Writer:
