@@ -31,6 +31,8 @@ PASTE_MARKS_ON, PASTE_MARKS_OFF = "\x1b[?2004h", "\x1b[?2004l"
 SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O\x1b])", re.DOTALL)
 UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
 MOST_WAITING = 64  # characters of a sequence that does not end
+LONGEST_PAUSE = 8
+"""A paste in which nothing comes for so many looks is over, also without its mark."""
 
 
 class KeyDecoder:
@@ -40,6 +42,7 @@ class KeyDecoder:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._waiting = ""
         self._pastes = False
+        self._idle = 0
 
     @property
     def waits(self) -> bool:
@@ -48,6 +51,7 @@ class KeyDecoder:
 
     def feed(self, data: bytes) -> list[str]:
         """Return the keys that are complete with these bytes."""
+        self._idle = 0
         text, keys, at = self._waiting + self._decode(data), [], 0
         self._waiting = ""
         while at < len(text):
@@ -66,9 +70,12 @@ class KeyDecoder:
         return keys
 
     def flush(self) -> list[str]:
-        """Return the key that waited: nothing follows the escape character any more."""
+        """Return the key that waited: nothing came for a moment, so nothing follows the escape character."""
         waited, self._waiting = self._waiting, ""
-        return ["escape"] if waited == ESCAPE and not self._pastes else []
+        keys = ["escape"] if waited == ESCAPE and not self._pastes else []
+        self._idle += 1
+        self._pastes = self._pastes and self._idle < LONGEST_PAUSE
+        return keys
 
     def _plain(self, character: str) -> list[str]:
         if self._pastes:

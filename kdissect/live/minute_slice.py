@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kdissect.live.recent_calls import WINDOW_NS
+from kdissect.report.wording import counted
 from kdissect.spark.watch.file_journal import TakenFile
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import format_timestamp
@@ -38,7 +39,7 @@ class MinuteSlice:
 
     def add(self, report: BatchReport) -> None:
         """Remember the captures of a batch."""
-        self._end_ns = report.commit.now_ns
+        self._end_ns = max(self._end_ns, report.latest_ns, report.commit.now_ns)
         self._read.append((self._end_ns, list(report.read)))
         while self._read[0][0] <= self._end_ns - WINDOW_NS:
             self._read.popleft()
@@ -54,7 +55,8 @@ class MinuteSlice:
             return
         out = self._folder / f"slice-{self._end_ns // 10**9}.pcapng"
         self.state = f"writing {out.name}"
-        self._writer = threading.Thread(target=self._run, args=(there, out), name="slice", daemon=True)
+        gone = len(known) - len(there)
+        self._writer = threading.Thread(target=self._run, args=(there, gone, out), name="slice", daemon=True)
         self._writer.start()
 
     def stop(self) -> None:
@@ -64,7 +66,7 @@ class MinuteSlice:
         if self._writer is not None:
             self._writer.join()
 
-    def _run(self, paths: list[str], out: Path) -> None:
+    def _run(self, paths: list[str], gone: int, out: Path) -> None:
         since, until = (format_timestamp(time_ns) for time_ns in (self._end_ns - WINDOW_NS, self._end_ns + 1))
         keys = ["--keylog", self._keylog] if self._keylog else []
         window = ["--since", since, "--until", until, "--around", "0s"]
@@ -81,5 +83,6 @@ class MinuteSlice:
         _, said = self._process.communicate()
         last = said.strip().splitlines()[-1:] or ["it was stopped"]
         sentence = last[0].removeprefix("kdissect: ")
-        self.state = sentence if self._process.returncode == 0 else f"no slice: {sentence}"
+        missing = f"{counted(gone, 'capture')} of that time not there any more; " if gone else ""
+        self.state = missing + (sentence if self._process.returncode == 0 else f"no slice: {sentence}")
         self.on_change()

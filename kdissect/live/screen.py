@@ -158,8 +158,8 @@ class WatchScreen:
         yield line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
         for notice in self._notices:
             yield line(f"missing: {escape(notice)}", width, "yellow")
-        if self._slices.state:
-            yield line(escape(self._slices.state), width, "green")
+        for text in wrap(escape(self._slices.state), width, max_lines=2, placeholder=ELLIPSIS):
+            yield line(text, width, "green")
         for change in reversed(self._incidents.values()):
             for text in wrap(incident_line(change), width, max_lines=2, placeholder=ELLIPSIS):
                 yield line(text, width, STYLES[change.change])

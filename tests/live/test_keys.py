@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.live.keys import KeyDecoder
+from kdissect.live.keys import LONGEST_PAUSE, KeyDecoder
 
 PRESSED: dict[str, tuple[bytes, list[str]]] = {
     "letters": (b"ps1", ["p", "s", "1"]),
@@ -49,3 +49,14 @@ def test_a_sequence_that_does_not_end_is_given_up() -> None:
     decoder.feed(b"\x1b[" + b"1" * 200)
     assert not decoder.waits
     assert decoder.feed(b"\x1b[A") == ["up"]
+
+
+def test_a_paste_that_does_not_end_is_over_after_a_pause() -> None:
+    decoder = KeyDecoder()
+    assert decoder.feed(b"\x1b[200~topic") == []
+    for _ in range(LONGEST_PAUSE - 1):
+        decoder.flush()
+    assert decoder.feed(b"q") == []
+    for _ in range(LONGEST_PAUSE):
+        decoder.flush()
+    assert decoder.feed(b"q") == ["q"]

@@ -30,9 +30,11 @@ def latest_ns(path: Path) -> int:
     return index.latest_time_ns
 
 
-def report(end_ns: int, *read: TakenFile) -> BatchReport:
+def report(end_ns: int, *read: TakenFile, behind_ns: int = 0) -> BatchReport:
+    """Return a batch; its time, that of the first packet of its newest file, may be `behind_ns` earlier."""
     figures = BatchFigures(rows={}, latency={})
-    return BatchReport(Commit(now_ns=end_ns), figures, 1, 10**9, 0.1, [], [], list(read))
+    commit = Commit(now_ns=end_ns - behind_ns)
+    return BatchReport(commit, figures, 1, 10**9, 0.1, [], [], list(read), latest_ns=end_ns)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_the_packets_of_the_last_minute_are_written(ring: list[Path], tmp_path: 
     slices = MinuteSlice(tmp_path)
     ends = [latest_ns(path) for path in ring]
     for number, (path, end_ns) in enumerate(zip(ring, ends, strict=True)):
-        slices.add(report(end_ns, taken(number, path)))
+        slices.add(report(end_ns, taken(number, path), behind_ns=20 * 10**9))
     state = finished(slices)
     out = tmp_path / f"slice-{max(ends) // 10**9}.pcapng"
     assert state.startswith(f"wrote {out}: ")
@@ -65,7 +67,16 @@ def test_the_packets_of_the_last_minute_are_written(ring: list[Path], tmp_path: 
     assert written.packets > 1_000
     assert (written.earliest_time_ns or 0) >= max(ends) - WINDOW_NS
     assert written.latest_time_ns is not None
-    assert written.latest_time_ns <= max(ends)
+    assert max(ends) - 5 * 10**9 < written.latest_time_ns <= max(ends)
+
+
+@pytest.mark.slow
+def test_captures_that_are_gone_are_counted(ring: list[Path], tmp_path: Path) -> None:
+    slices = MinuteSlice(tmp_path)
+    end_ns = latest_ns(ring[1])
+    slices.add(report(end_ns, *(taken(number, path) for number, path in enumerate(ring))))
+    ring[0].unlink()
+    assert finished(slices).startswith("1 capture of that time not there any more; wrote ")
 
 
 def test_captures_that_are_gone_leave_nothing_to_write(ring: list[Path], tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ class BatchReport:
     finished: Partial = EMPTY  # what this batch adds to figures
     unfinished: Partial = EMPTY  # what it would add if the captures ended now
     recent: Summary | None = None  # report of the last ten minutes
+    latest_ns: int = 0  # of the packets of this batch; 0 without packets
     dropped_packets: int | None = None  # by the kernel, so far; None: no own capture
     skipped_packets: int | None = None  # so far, since the analysis was behind; None: it skips none
 
@@ -281,7 +282,8 @@ class WatchQuery:
         self._compact(now_ns)
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
         notices += index.warnings
-        found = self._incidents.finished, self._incidents.unfinished, self._incidents.summary
+        latest_ns, recent = index.latest_time_ns or 0, self._incidents.summary
+        found = self._incidents.finished, self._incidents.unfinished, recent, latest_ns
         return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read, *found)
 
     def _find_incidents(
