@@ -10,18 +10,16 @@ Each time they ask stands for an attempt that could not be made.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.findings.evidence import observed
-from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.query.topic_names import Address
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
-from kdissect.report.signals.load_signals import METADATA_RATE, dense_span
+from kdissect.report.signals.load_signals import Storm, metadata_storms
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
@@ -42,15 +40,6 @@ UP_EDGE_NS = 2 * SECOND
 """A broker that is up need not talk in the first and the last seconds of a capture."""
 
 NAMED = 3
-
-
-class Storm(NamedTuple):
-    """The requests for metadata of a client that asks without end."""
-
-    begin_ns: int
-    end_ns: int
-    requests: int
-    rows: list[Observation]
 
 
 def address_signals(context: SignalContext) -> Iterator[Signal]:
@@ -133,7 +122,7 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
 
 def _untried(context: SignalContext) -> Iterator[Signal]:
     """Yield each broker that clients with a storm of metadata need, and never try to reach."""
-    storms = dict(_storms(context))
+    storms = dict(metadata_storms(context))
     addresses = _addresses(context)
     if not storms or len(addresses) < 2:
         return
@@ -148,17 +137,6 @@ def _untried(context: SignalContext) -> Iterator[Signal]:
     for node, clients in sorted(avoid.items()):
         wrong = addresses[node] - reached_by_any or addresses[node]
         yield _untried_signal(context, node, sorted(wrong, key=str), clients, storms)
-
-
-def _storms(context: SignalContext) -> Iterator[tuple[str, Storm]]:
-    by_client: dict[str, list[Observation]] = defaultdict(list)
-    for row in context.rules.of_kind("metadata"):
-        by_client[row.client].append(row)
-    for client, rows in sorted(by_client.items()):
-        rows.sort(key=lambda row: row.first_ns)
-        span = dense_span([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
-        if span is not None:
-            yield client, Storm(*span, rows)
 
 
 def _addresses(context: SignalContext) -> dict[int, set[Address]]:

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.evidence import count_requests, observed
+from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts, stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -106,26 +107,40 @@ def dense_span(times: Sequence[tuple[int, int]], rate: int) -> tuple[int, int, i
     return best
 
 
-def _metadata(context: SignalContext) -> Iterator[Signal]:
-    by_client: dict[str, list[Any]] = defaultdict(list)
+class Storm(NamedTuple):
+    """The requests for metadata of a client that asks without end."""
+
+    begin_ns: int
+    end_ns: int
+    requests: int
+    rows: list[Observation]
+
+
+def metadata_storms(context: SignalContext) -> Iterator[tuple[str, Storm]]:
+    """Yield the clients that ask for metadata METADATA_RATE times a second or more, by name."""
+    by_client: dict[str, list[Observation]] = defaultdict(list)
     for row in context.rules.of_kind("metadata"):
         by_client[row.client].append(row)
     for client, rows in sorted(by_client.items()):
         rows.sort(key=lambda row: row.first_ns)
         span = dense_span([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
         if span is not None:
-            begin, end, count = span
-            yield make_signal(
-                "metadata_storm_began",
-                (SubjectKind.CLIENT, client),
-                (begin, _until(context, end)),
-                f"{client} asked for metadata {counted(count, 'time')}, {_a_second(count, begin, end)}, from "
-                f"{format_clock(begin)} for {format_duration(end - begin)}",
-                measures={"count": count, "lasted_ns": end - begin},
-                clients=[client],
-                evidence=[observed(client, "Metadata requests", rows)],
-                requests=count,
-            )
+            yield client, Storm(*span, rows)
+
+
+def _metadata(context: SignalContext) -> Iterator[Signal]:
+    for client, (begin, end, count, rows) in metadata_storms(context):
+        yield make_signal(
+            "metadata_storm_began",
+            (SubjectKind.CLIENT, client),
+            (begin, _until(context, end)),
+            f"{client} asked for metadata {counted(count, 'time')}, {_a_second(count, begin, end)}, from "
+            f"{format_clock(begin)} for {format_duration(end - begin)}",
+            measures={"count": count, "lasted_ns": end - begin},
+            clients=[client],
+            evidence=[observed(client, "Metadata requests", rows)],
+            requests=count,
+        )
 
 
 def _commits(context: SignalContext) -> Iterator[Signal]:
