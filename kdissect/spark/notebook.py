@@ -142,4 +142,6 @@ def register(spark: "SparkSession") -> None:
     """Make `spark.read.format("kdissect").option("table", "exchanges").load(path)` work in this session."""
     from kdissect.spark.datasource import CaptureSource
 
+    if not is_connect(spark):
+        use_this_python(spark)
     spark.dataSource.register(CaptureSource)

@@ -95,3 +95,23 @@ def test_a_python_that_is_not_activated(filters: str, java: bool, expected: str,
     )
     assert re.fullmatch(expected, done.stdout.strip()), done.stderr[-2000:]
     assert "Traceback" not in done.stderr
+
+
+REGISTERED = """
+import sys, kdissect
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+kdissect.register(spark)
+print(spark.read.format("kdissect").option("table", "connections").load(sys.argv[1]).count())
+"""
+
+
+def test_a_data_source_in_a_session_of_a_python_that_is_not_activated() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REGISTERED, str(SMALL)],
+        env=environment() | {"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert int(done.stdout) > 0, done.stderr[-2000:]
