@@ -30,7 +30,7 @@ def test_there_are_three() -> None:
 def test_a_notebook_runs(notebook: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script(notebook)],
-        cwd=ROOT,
+        cwd=notebook.parent,  # where Jupyter starts it
         env=environment(),
         capture_output=True,
         text=True,
