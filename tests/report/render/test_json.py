@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kdissect.report.build.build_report import build_report
-from kdissect.report.model import findings, incidents
+from kdissect.report.model import call_figures, connection_rows, findings, incidents
 from kdissect.report.model import summary as names
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
@@ -51,11 +51,14 @@ def test_the_schema_is_strict(validator):
         assert not validator.is_valid(wrong)
 
 
+MODULES = (names, call_figures, connection_rows, findings, incidents)
+
+
 def test_the_schema_names_every_field():
     described = json_schema()
     assert list(described["properties"]) == [field.name for field in fields(names.Summary)]
     for name, definition in described["$defs"].items():
-        module = next(one for one in (names, findings, incidents) if hasattr(one, name))
+        module = next(one for one in MODULES if hasattr(one, name))
         own = [field.name for field in fields(getattr(module, name))]
         assert set(own) - {"figures", "name"} <= set(definition["properties"]), name
         assert definition["required"] == list(definition["properties"]), name
