@@ -3,8 +3,10 @@
 **Members of a group**: who joined, synced, committed or left before whom. In: requests of groups with their
 responses, in the order of the capture. Out, by request:
 
-- `ended`: the requests of other members that had been answered before it was sent. A heartbeat or a commit
-  comes after joins, syncs and leaves; a join or a leave, which begins a rebalance, comes after every request.
+- `ended`: the requests that had been answered before it was sent, at most one of each connection. A heartbeat
+  or a commit comes after joins, syncs and leaves; a join or a leave, which begins a rebalance, comes after
+  every request. This holds within a connection too: a member's next join needs the id that its first one got
+  (KIP-394), and a connection on which two requests were once in flight would send both at once.
 - `sent`: the joins that had been sent before a join, and not answered. They form one generation, so the join
   that began the rebalance has to be the first.
 
@@ -42,6 +44,7 @@ class _Recent:
     every: list[tuple[int, int]] = field(default_factory=list)
     joins: list[tuple[int, int]] = field(default_factory=list)  # those that change the members
     entries: list[tuple[int, int]] = field(default_factory=list)  # of these all but syncs
+    awaited: int = -1  # the last of its own requests that a later one comes after
 
 
 class GroupOrder:
@@ -61,14 +64,17 @@ class GroupOrder:
         changes, begins = _changes_members(request.key, body, response), _begins_rebalance(request.key, body)
         ended = set()
         for connection, recent in self._groups[group].items():
-            if connection == request.connection:
-                continue
             earlier = recent.every if begins else recent.joins
             if request.key == ApiKey.SYNC_GROUP:
                 earlier = recent.entries
             last = max((each for each in earlier if each[0] <= now_ns), default=None)
-            if last is not None:
-                ended.add(last[1])
+            if last is None:
+                continue
+            if connection == request.connection:
+                if last[1] == recent.awaited:  # what waited for it came first on this connection
+                    continue
+                recent.awaited = last[1]
+            ended.add(last[1])
         if ended:
             self.ended[request.index] = tuple(sorted(ended))
         answered_ns = request.answered_ns

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
-from kdissect.replay.settings import Groups
+from kdissect.protocol.error_codes import ErrorCode
+from kdissect.replay.settings import Groups, Pace
 from tests.helpers.paper_cluster import (
+    JOIN,
     SYNC,
     Group,
     member,
@@ -29,3 +34,31 @@ def test_whoever_the_target_names_leader_sends_the_captured_assignment() -> None
             "live-1": [{"topic": "t-orders", "partitions": [3]}],
         }
         assert done.buckets() == {"answered": 6}
+
+
+class Loading(Group):
+    """A coordinator that still loads its groups when the first joins arrive."""
+
+    def __init__(self) -> None:
+        super().__init__(leader=0)
+        self.loading = 3
+
+    def __call__(self, key: int, version: int, body: dict[str, Any]) -> dict[str, Any] | None:
+        if key == JOIN and self.loading:
+            self.loading -= 1
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return {"error_code": code, "member_id": "", "leader": "", "members": [], "protocol_name": ""}
+        return {"error_code": 0} if key == ApiKey.HEARTBEAT else super().__call__(key, version, body)
+
+
+def test_the_next_join_waits_for_the_id_that_the_first_one_gets() -> None:
+    script, group = Script(), Loading()
+    member(script, 1, "first", leads=True)
+    beat = {"group_id": "g", "generation_id": 3, "member_id": "first"}
+    script.add(
+        60, ApiKey.HEARTBEAT, 3, beat, {"error_code": 0}, in_flight=2
+    )  # so two requests may be in flight
+    done = replay(script, group, settings(groups=Groups.FULL, pace=Pace.ASAP), target=orders())
+    assert group.members == ["live-0"]  # nobody joined twice
+    assert [body["member_id"] for _, _, body in done.sent(JOIN)] == ["", "", "", "", "live-0"]
+    assert done.buckets() == {"answered": 4}

@@ -61,11 +61,14 @@ def test_members_wait_for_what_they_had_waited_for() -> None:
         )
         order.take(request, {"group_id": "g"}, {})
     assert order.ended == {
+        1: (0,),  # also of its own connection, on which two may be in flight
+        2: (1,),
         3: (2,),  # a join comes after all that the other member did
-        6: (3,),
-        7: (5,),  # a sync after the other join, but not after the other sync
-        8: (6,),
-        9: (8,),
+        5: (4,),  # the heartbeat before it waits for nothing that the commit had not waited for
+        6: (3, 5),
+        7: (3, 5),  # a sync after the other join, but not after the other sync
+        8: (6, 7),
+        9: (6, 8),
         10: (9,),
     }
     assert order.sent == {5: (3,)}
