@@ -17,23 +17,31 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kdissect.capture import segment_index as packed
 from kdissect.capture.dedup import is_copy, new_seen
-from kdissect.capture.formats.record_table import (
-    AT,
-    CAPTURED,
-    LINK_TYPE,
-    ORIGINAL,
-    TIME_NS,
-    Bytes,
-    Int64s,
+from kdissect.capture.flow_pieces import (
+    COPIES,
+    COUNT,
+    KEY_FIELDS,
+    LAST_NS,
+    NEWS_OF_A,
+    PACKETS_AB,
+    PACKETS_BA,
+    PIECE_FIELDS,
+    ZERO_WINDOWS,
+    Int32s,
+    descriptor_flags,
+    fill_slots,
+    find_piece,
+    hash_key,
+    is_b_to_a,
+    opened_by_of,
+    write_key,
 )
+from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS, Bytes, Int64s
 from kdissect.capture.packets import headers, ip_fragments
-from kdissect.capture.packets.headers import (
-    read_packet,
-)
+from kdissect.capture.packets.headers import read_packet
 from kdissect.capture.packets.ip_fragments import (
     carries_tcp,
     first_of,
@@ -44,32 +52,8 @@ from kdissect.capture.packets.ip_fragments import (
     remember_first,
     within_reach,
 )
-from kdissect.capture.packets.link_layer import (
-    KIND,
-    LINK_TABLE,
-    SKIP,
-    TYPE_AT,
-)
+from kdissect.capture.packets.link_layer import KIND, LINK_TABLE, SKIP, TYPE_AT
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
-
-# Columns of a piece. The first ten are its key; addresses are four 32-bit words.
-A_HOST, B_HOST, A_PORT, B_PORT = 0, 4, 8, 9
-KEY_FIELDS = 10
-(
-    BUCKET,
-    PACKETS_AB,
-    PACKETS_BA,
-    ZERO_WINDOWS,
-    FIRST_NS,
-    LAST_NS,
-    COUNT,
-    OPENED_BY,  # direction and sequence number of the SYN that it begins with; -1 without one
-    ACKNOWLEDGING,  # 1: a bare acknowledgement of A was described, 2: one of B; since the last SYN
-    COPIES,  # second copies of packets
-    NEWS_OF_A,  # what the last packet of A acknowledges, ~ of it if it closes the window, NO_NEWS before
-    NEWS_OF_B,
-    PIECE_FIELDS,
-) = range(KEY_FIELDS, KEY_FIELDS + 13)
 
 # Columns of a gathered segment: those of a descriptor, and its piece.
 PIECE = packed.SEGMENT_COLUMNS
@@ -81,28 +65,8 @@ PIECES, SEGMENTS, PACKET, FIRST_PACKET, HELD_COUNT = range(5)
 PACKETS, CLASSES, TRUNCATED, PAYLOAD_BYTES, MISSING_BYTES, DUPLICATES, TUNNELLED = 0, 1, 7, 8, 9, 10, 11
 ATTEMPTS = 12
 
-BUCKETS = 1 << 16
-BUCKET_MULTIPLIERS = np.array(  # arbitrary odd numbers, the same for every worker
-    [
-        0x2C1B3C6D,
-        0x297A2D39,
-        0x3B2E1F4B,
-        0x51ED270B,
-        0x68E31DA5,
-        0x1B873593,
-        0x4CF5AD43,
-        0x2745937F,
-        0x38B34AE5,
-        0x5851F42D,
-    ],
-    dtype=np.int64,
-)
-B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
-NO_NEWS = 1 << 32  # above all acknowledgment numbers
 # One packet makes a descriptor and an acknowledgment for itself and for each fragment that waited for it.
 MOST_ROWS = 2 * (ip_fragments.HELD + 1)
-
-Int32s = NDArray[np.int32]
 
 
 class FlowArrays(NamedTuple):
@@ -204,122 +168,6 @@ class FlowTable:
 
 
 @jit_inline
-def _hash(pieces: Int64s, row: int, multipliers: Int64s) -> int:
-    """Hash a key to 32 bits (multilinear: every field has a multiplier of its own, below 2**31)."""
-    total = 0
-    for field in range(KEY_FIELDS):
-        product = pieces[row, field] * multipliers[field]
-        total += (product & 0xFFFFFFFF) ^ (product >> 32)
-    return int((total ^ (total >> 15)) & 0xFFFFFFFF)
-
-
-@jit_inline
-def _b_to_a(segment: Int64s) -> bool:
-    """Return whether the packet came from the higher endpoint."""
-    word = 0
-    while word < 3 and segment[headers.SOURCE + word] == segment[headers.TARGET + word]:
-        word += 1
-    order = segment[headers.SOURCE + word] - segment[headers.TARGET + word]
-    return bool(order > 0 or (order == 0 and segment[headers.SOURCE_PORT] > segment[headers.TARGET_PORT]))
-
-
-@jit_inline
-def _write_key(segment: Int64s, backwards: bool, pieces: Int64s, row: int) -> None:
-    source, target = (B_HOST, A_HOST) if backwards else (A_HOST, B_HOST)
-    for word in range(4):
-        pieces[row, source + word] = segment[headers.SOURCE + word]
-        pieces[row, target + word] = segment[headers.TARGET + word]
-    pieces[row, A_PORT] = segment[headers.TARGET_PORT] if backwards else segment[headers.SOURCE_PORT]
-    pieces[row, B_PORT] = segment[headers.SOURCE_PORT] if backwards else segment[headers.TARGET_PORT]
-
-
-@jit_inner
-def _differ(pieces: Int64s, row: int, other: int) -> bool:
-    difference = 0
-    for field in range(KEY_FIELDS):
-        difference |= pieces[row, field] ^ pieces[other, field]
-    return difference != 0
-
-
-@jit_inner
-def _slot_of(slots: Int32s, pieces: Int64s, key: int, row: int) -> int:
-    """Return the slot of a piece with the key of `row`, whose hash is `key`, or the free slot for it."""
-    last = len(slots) - 1
-    slot = key & last
-    while slots[slot] >= 0 and _differ(pieces, slots[slot], row):
-        slot = (slot + 1) & last
-    return int(slot)
-
-
-@jit_flat
-def fill_slots(slots: Int32s, pieces: Int64s, multipliers: Int64s, count: int) -> None:
-    """Enter the pieces into an empty table; the last one of a key remains."""
-    for row in range(count):
-        slots[_slot_of(slots, pieces, _hash(pieces, row, multipliers), row)] = row
-
-
-@jit_inline
-def _opened_by(segment: Int64s, backwards: bool) -> int:
-    """Return direction and sequence number of a SYN without ACK; -1 for all other segments."""
-    if segment[headers.CONTROL] & (headers.CONTROL_SYN | headers.CONTROL_ACK) != headers.CONTROL_SYN:
-        return -1
-    return int(segment[headers.SEQUENCE] | (B_OPENED if backwards else 0))
-
-
-@jit_inline
-def _piece_of(
-    opened_by: int,
-    time_ns: int,
-    key: int,
-    slots: Int32s,
-    pieces: Int64s,
-    state: Int64s,
-) -> int:
-    """Return the piece of a segment, a new one if it begins one; there is room for it.
-
-    The key of the segment, whose hash is `key`, stands in the first free row of `pieces`. Every SYN begins a
-    piece, except a repeated one. Earlier packets, perhaps in another split, decide if it begins a
-    connection.
-    """
-    new = state[PIECES]
-    slot = _slot_of(slots, pieces, key, new)
-    piece = np.int64(slots[slot])
-    if piece < 0 or (opened_by >= 0 and pieces[piece, OPENED_BY] != opened_by):
-        piece = new
-        for field in range(KEY_FIELDS, PIECE_FIELDS):
-            pieces[piece, field] = 0
-        pieces[piece, BUCKET] = _hash(pieces, piece, BUCKET_MULTIPLIERS) & (BUCKETS - 1)
-        pieces[piece, FIRST_NS] = time_ns
-        pieces[piece, OPENED_BY] = opened_by
-        pieces[piece, NEWS_OF_A] = pieces[piece, NEWS_OF_B] = NO_NEWS
-        slots[slot] = piece
-        state[PIECES] = piece + 1
-    return int(piece)
-
-
-@jit_inline
-def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
-    """Return the flags of the descriptor, or -1 for a packet that is only counted."""
-    control = segment[headers.CONTROL]
-    flags = packed.FLAG_B_TO_A if backwards else 0
-    flags |= packed.FLAG_SYN if control & headers.CONTROL_SYN else 0
-    flags |= packed.FLAG_ACK if control & headers.CONTROL_ACK else 0
-    flags |= packed.FLAG_FIN if control & headers.CONTROL_FIN else 0
-    flags |= packed.FLAG_RST if control & headers.CONTROL_RST else 0
-    payload = segment[headers.PAYLOAD_CAPTURED] + segment[headers.PAYLOAD_MISSING]
-    if control & headers.CONTROL_SYN:
-        pieces[piece, ACKNOWLEDGING] = 0
-    if payload == 0 and not control & (headers.CONTROL_SYN | headers.CONTROL_FIN | headers.CONTROL_RST):
-        way = 2 if backwards else 1
-        if control & headers.CONTROL_ACK and not pieces[piece, ACKNOWLEDGING] & way:
-            pieces[piece, ACKNOWLEDGING] |= way
-            flags |= packed.FLAG_BARE_ACK
-        else:
-            flags = -1
-    return int(flags)
-
-
-@jit_inline
 def _describe_acknowledgment(
     time_ns: int,
     packet: int,
@@ -372,17 +220,19 @@ def _describe(
 ) -> None:
     """Add one segment; `place` is the file offset from which PAYLOAD counts, and data[at:] begins there."""
     pieces, state, counts = tables.pieces, tables.state, tables.counts
-    backwards = _b_to_a(segment)
+    backwards = is_b_to_a(segment)
     new = state[PIECES]
-    _write_key(segment, backwards, pieces, new)
-    key = _hash(pieces, new, tables.multipliers)
+    write_key(segment, backwards, pieces, new)
+    key = hash_key(pieces, new, tables.multipliers)
     who = key << 1 | backwards
     copy = is_copy(tables.seen, data, at, who, segment, time_ns, packet, place)
     if recalled:
         return
     missing = segment[headers.PAYLOAD_MISSING]
-    opened_by = -1 if copy else _opened_by(segment, backwards)
-    piece = _piece_of(opened_by, time_ns, key, tables.slots, pieces, state)
+    opened_by = -1 if copy else opened_by_of(segment, backwards)
+    piece = find_piece(opened_by, time_ns, key, tables.slots, pieces, new)
+    if piece == new:
+        state[PIECES] = new + 1
     pieces[piece, LAST_NS] = max(pieces[piece, LAST_NS], time_ns)
     if copy:
         pieces[piece, COPIES] += 1
@@ -391,7 +241,7 @@ def _describe(
     counts[PAYLOAD_BYTES] += segment[headers.PAYLOAD_CAPTURED] + missing
     counts[MISSING_BYTES] += missing
     pieces[piece, PACKETS_BA if backwards else PACKETS_AB] += 1
-    flags = _flags(segment, backwards, pieces, piece)
+    flags = descriptor_flags(segment, backwards, pieces, piece)
     if not segment[headers.CONTROL] & headers.CONTROL_RST:
         side = 1 if backwards else 0
         _describe_acknowledgment(time_ns, packet, piece, side, flags >= 0, tables, segment)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect import limits
-from kdissect.capture import flow_table
+from kdissect.capture import flow_pieces, flow_table
 from kdissect.capture.flow_table import (
     FlowTable,
 )
@@ -93,27 +93,27 @@ def scan_batches(
 def _piece_rows(split: int, flows: FlowTable, row_segments: int, most_attempts: int) -> pa.RecordBatch:
     order, starts = flows.by_piece()
     kept = _kept_pieces(flows, most_attempts)
-    parts = np.maximum(1, -(-flows.pieces[kept, flow_table.COUNT] // row_segments))
+    parts = np.maximum(1, -(-flows.pieces[kept, flow_pieces.COUNT] // row_segments))
     piece_of = np.repeat(kept, parts)
     part = np.arange(len(piece_of)) - np.repeat(np.cumsum(parts) - parts, parts)
     pieces = flows.pieces[piece_of]
     first = starts[piece_of] + part * row_segments
-    count = np.minimum(pieces[:, flow_table.COUNT] - part * row_segments, row_segments)
+    count = np.minimum(pieces[:, flow_pieces.COUNT] - part * row_segments, row_segments)
     counted = part == 0  # counts are in the first row of a piece only
     columns = {
-        "bucket": pieces[:, flow_table.BUCKET],
+        "bucket": pieces[:, flow_pieces.BUCKET],
         "split": np.full(len(pieces), split),
         "piece": np.arange(len(pieces)),
-        "a_host": _hosts(pieces, flow_table.A_HOST),
-        "a_port": pieces[:, flow_table.A_PORT],
-        "b_host": _hosts(pieces, flow_table.B_HOST),
-        "b_port": pieces[:, flow_table.B_PORT],
-        "packets_ab": pieces[:, flow_table.PACKETS_AB] * counted,
-        "packets_ba": pieces[:, flow_table.PACKETS_BA] * counted,
-        "zero_windows": pieces[:, flow_table.ZERO_WINDOWS] * counted,
-        "duplicates": pieces[:, flow_table.COPIES] * counted,
-        "first_time_ns": pieces[:, flow_table.FIRST_NS],
-        "last_time_ns": pieces[:, flow_table.LAST_NS],
+        "a_host": _hosts(pieces, flow_pieces.A_HOST),
+        "a_port": pieces[:, flow_pieces.A_PORT],
+        "b_host": _hosts(pieces, flow_pieces.B_HOST),
+        "b_port": pieces[:, flow_pieces.B_PORT],
+        "packets_ab": pieces[:, flow_pieces.PACKETS_AB] * counted,
+        "packets_ba": pieces[:, flow_pieces.PACKETS_BA] * counted,
+        "zero_windows": pieces[:, flow_pieces.ZERO_WINDOWS] * counted,
+        "duplicates": pieces[:, flow_pieces.COPIES] * counted,
+        "first_time_ns": pieces[:, flow_pieces.FIRST_NS],
+        "last_time_ns": pieces[:, flow_pieces.LAST_NS],
         "count": count,
         "segments": pack_rows(flows.segments.T, order, first, first + count),
     }
@@ -134,7 +134,7 @@ def _kept_pieces(flows: FlowTable, most_attempts: int) -> Int64s:
     has_payload = np.zeros(len(pieces), np.bool_)
     has_payload[segments[segments[:, CAPTURED] + segments[:, MISSING] > 0, flow_table.PIECE]] = True
     attempts = ~has_payload & (
-        (pieces[:, flow_table.PACKETS_AB] == 0) | (pieces[:, flow_table.PACKETS_BA] == 0)
+        (pieces[:, flow_pieces.PACKETS_AB] == 0) | (pieces[:, flow_pieces.PACKETS_BA] == 0)
     )
     left_out = np.flatnonzero(attempts)[most_attempts:]
     flows.counts[flow_table.ATTEMPTS] += len(left_out)

@@ -19,7 +19,7 @@ from kdissect.jit.rows import array_of
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import OPEN, TLS, TLS_PASSED, Int64s, State
 from kdissect.streams.processor import CLOSED_NS, Endpoints, FlowProcessor
-from kdissect.streams.tls.tls_session import Plain
+from kdissect.streams.tls.tls_state import Plain
 
 FACTS = ("client_side", "protocol", "handshake")
 SETTLED = np.dtype(

@@ -33,7 +33,7 @@ from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
 from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.streams.tls.tls_session import Plain
+from kdissect.streams.tls.tls_state import Plain
 from kdissect.text import format_address, format_ip
 
 MOST_ADDRESSES = 1 << 12  # that are kept as text

@@ -21,7 +21,7 @@ from kdissect.slice.packet_rewrite import PacketRewriter, StreamFacts
 from kdissect.slice.packet_selection import CommentNames, PacketSelection
 from kdissect.slice.stream_overlay import PlainParts, StreamOverlay
 from kdissect.streams.flow_state import TLS, TLS_PASSED
-from kdissect.streams.tls.tls_session import Plain
+from kdissect.streams.tls.tls_state import Plain
 from kdissect.tables.filters import Mask
 
 

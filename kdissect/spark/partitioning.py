@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index.sampling import Sample
 
 PARTITION_BYTES = 4 << 30

@@ -39,7 +39,7 @@ from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
 from kdissect.streams.payload_reader import plan, read_ranges
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
-from kdissect.streams.tls.tls_session import Plain, TlsFacts
+from kdissect.streams.tls.tls_state import Plain, TlsFacts
 
 # A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
 LATE_SYN_BYTES = 1 << 20

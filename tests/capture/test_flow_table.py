@@ -2,36 +2,20 @@
 
 import random
 import socket
-from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-
-from kdissect.capture.flow_table import (
-    A_HOST,
+from kdissect.capture.flow_pieces import (
     A_PORT,
-    B_HOST,
-    B_PORT,
-    BUCKET,
-    BUCKETS,
     COUNT,
-    PACKETS_AB,
-    PACKETS_BA,
-    PIECE,
-    FlowTable,
 )
-from kdissect.capture.formats.record_reader import ReadOutcome, RecordLayout, RecordReader
-from kdissect.capture.index.splits import CaptureFormat, Interface, interface_table
-from kdissect.capture.packets.headers import HEAD_BYTES
+from kdissect.capture.flow_table import PIECE
 from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_ACK_ONLY,
     FLAG_B_TO_A,
     FLAG_WINDOW_CLOSED,
 )
-from tests.capture.memory_storage import MemoryStorage
+from tests.capture.flow_tables import opened, table_of
 from tests.capture.scanned_frames import BROKER, CLIENT, acknowledgments_of, rows_of, to_broker, to_client
 from tests.helpers.crafted_packets import (
     ACK,
@@ -41,7 +25,6 @@ from tests.helpers.crafted_packets import (
     pcap,
     tcp,
 )
-from tests.helpers.random_traffic import HOSTS
 
 
 def test_a_port_pair_that_is_used_again(tmp_path: Path) -> None:
@@ -112,34 +95,6 @@ def test_many_connections_and_equal_buckets_everywhere(tmp_path: Path) -> None:
     assert [row["bucket"] for row in rows_of(tmp_path, *frames)[0]] == buckets
 
 
-def table_of(data: bytes, ports: Iterable[int] = (), flows: FlowTable | None = None) -> FlowTable:
-    """Return a flow table with the packets of a pcap file."""
-    flows = flows or FlowTable(ports)
-    layout = RecordLayout(CaptureFormat.PCAP, False, 16, interface_table((Interface(1, 262144),)))
-    reader = RecordReader(MemoryStorage(data), 24, len(data), HEAD_BYTES)
-    flows.begin(1, len(data) // 16)
-    outcome = ReadOutcome.MORE
-    while outcome in (ReadOutcome.MORE, ReadOutcome.FULL):
-        outcome = reader.advance(layout)
-        flows.add(reader.buffer, reader.base, reader.records)
-    return flows
-
-
-def opened(ports: Iterable[int]) -> bytes:
-    """Return a capture of one request on each connection."""
-    return pcap(
-        [(1, n, ethernet(tcp(ports=(port, 9092), payload=b"x", seq=n))) for n, port in enumerate(ports)]
-    )
-
-
-def test_buckets_are_the_same_in_every_table() -> None:
-    data = opened(range(500))
-    first, second = table_of(data), table_of(data)
-    assert (first._multipliers != second._multipliers).any()  # so chains of the hash table differ
-    np.testing.assert_array_equal(first.pieces, second.pieces)
-    np.testing.assert_array_equal(first.segments, second.segments)
-
-
 def test_a_table_grows_and_is_used_again() -> None:
     flows = table_of(opened(range(1000)))
     assert flows.pieces[:, A_PORT].tolist() == list(range(1000))
@@ -156,23 +111,6 @@ def test_segments_are_sorted_by_piece_in_the_order_of_the_capture() -> None:
     pieces = flows.segments[:, PIECE].tolist()
     assert order.tolist() == sorted(range(len(pieces)), key=lambda row: pieces[row])
     assert starts.tolist() == [sorted(pieces).index(piece) for piece in range(len(flows.pieces))]
-
-
-@given(
-    st.tuples(st.sampled_from(HOSTS[:3]), st.integers(0, 0xFFFF)),
-    st.tuples(st.sampled_from(HOSTS[:3]), st.integers(0, 0xFFFF)),
-)
-def test_both_directions_have_one_key(one: tuple[str, int], other: tuple[str, int]) -> None:
-    there = ethernet(tcp(one[0], other[0], (one[1], other[1]), b"there"))
-    back = ethernet(tcp(other[0], one[0], (other[1], one[1]), b"back"))
-    flows = table_of(pcap([(1, 0, there), (2, 0, back)]))
-    assert len(flows.pieces) == 1
-    row = flows.pieces[0].tolist()
-    assert (row[A_HOST : A_HOST + 4], row[A_PORT]) <= (row[B_HOST : B_HOST + 4], row[B_PORT])
-    assert row[PACKETS_AB] + row[PACKETS_BA] == 2
-    if one != other:
-        assert row[PACKETS_AB] == 1
-    assert 0 <= row[BUCKET] < BUCKETS
 
 
 def test_without_usable_ports_every_port_counts() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index.sampling import (
     LOOK_BYTES,
     NO_SAMPLE,

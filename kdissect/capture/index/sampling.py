@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kdissect.capture.flow_table import (
-    BUCKET,
-    BUCKETS,
-    COUNT,
-    PIECE,
-    FlowTable,
-)
+from kdissect.capture.flow_pieces import BUCKET, BUCKETS, COUNT
+from kdissect.capture.flow_table import PIECE, FlowTable
 from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import read_split

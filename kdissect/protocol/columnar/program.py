@@ -19,13 +19,10 @@ comes.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.columnar.assembler import Assembler, Op, Prefix, Program
 from kdissect.protocol.columnar.registers import (
     BROKER,
     BROKER_SLOTS,
@@ -49,50 +46,6 @@ from kdissect.protocol.schema.registry import (
 )
 
 
-class Op(IntEnum):
-    """The operations, with what their numbers mean; `keep` and `keep too` are registers, or -1.
-
-    Up to RECORDS they take a value of some size; from SIZED on its length, or the count of elements, stands
-    before it.
-    """
-
-    SKIP = 0  # size
-    FIXED = 1  # size, keep, keep too, 1 to keep only the first: bytes of a fixed size
-    INTEGER = 2  # size (negative: unsigned), keep, keep too, first
-    ERROR = 3  # size, keep, keep too, first: an error code, which is counted
-    SIZED = 4  # prefix, keep, keep too, first: bytes with their length in front, or null
-    STEP = 5  # prefix, size of an element: an array of elements of one size
-    RECORDS = 6  # prefix, keep, keep too, first: a records field, whose batch headers are read
-    ARRAY = 7  # prefix, row behind the array, smallest element, depth: opens a loop
-    NEXT = 8  # first row of the element, -, -, depth: closes a loop
-    OPTION = 9  # row behind the struct: a struct that may be null (KIP-893)
-    TAGS = 10  # row behind the section, -, -, depth: opens a section of tagged fields
-    TAG = 11  # row behind the section, cases, -, depth: reads a tag and finds its case among the next rows
-    CASE = 12  # tag, row of its field
-    END_TAG = 13  # row of the TAG, -, -, depth
-    ENTER = 14  # row registers to forget, 1 if a topic begins
-    ROW = 15  # emit a partition
-    TOPIC = 16  # a topic ends: emit it if it had no partition
-    NODE = 17  # emit a broker
-    FALLBACK = 18  # row: go there if the next int16 is 35, see API_VERSIONS
-    END = 19  # zero bytes that may follow: the message must end here
-
-
-class Prefix(IntEnum):
-    """How a length or count is written: as a fixed integer of this size, or as a varint one too high."""
-
-    VARINT = 0
-    INT16 = 2
-    INT32 = 4
-
-
-class Program(NamedTuple):
-    """The instructions of one message in one version, and the field path each belongs to."""
-
-    table: NDArray[np.int64]  # shape (rows, 5)
-    paths: tuple[str, ...]
-
-
 def compile_message(key: int, version: int, response: bool) -> Program:
     """Return the program of a request or a response in one version, header included.
 
@@ -103,7 +56,7 @@ def compile_message(key: int, version: int, response: bool) -> Program:
     """
     api = APIS[key]
     message = api.response if response else api.request
-    assembler = _Assembler()
+    assembler = Assembler()
     _compile_header(assembler, key, version, response)
     falls_back = response and key == ApiKey.API_VERSIONS and version > 0
     if falls_back:
@@ -127,48 +80,10 @@ def compile_fields(key: int, version: int, response: bool, slots: Mapping[str, i
     2 END 0 0 0 0
     """
     api = APIS[key]
-    assembler = _Assembler()
+    assembler = Assembler()
     _compile_header(assembler, key, version, response, {})
     _compile_body(assembler, api.response if response else api.request, version, slots)
     return assembler.program()
-
-
-def show(program: Program) -> str:
-    """Return a program as text, one instruction per line."""
-    lines = []
-    for number, (row, path) in enumerate(zip(program.table.tolist(), program.paths, strict=True)):
-        numbers = " ".join(str(number) for number in row[1:])
-        lines.append(f"{number} {Op(row[0]).name} {numbers} {path}".rstrip())
-    return "\n".join(lines)
-
-
-class _Assembler:
-    """Collects the rows of a program; rows that are jumped to are filled in when they are known."""
-
-    def __init__(self) -> None:
-        self.rows: list[list[int]] = []
-        self.paths: list[str] = []
-
-    @property
-    def here(self) -> int:
-        return len(self.rows)
-
-    def add(self, op: Op, path: str, *numbers: int) -> int:
-        self.rows.append([op, *numbers, *[0] * (4 - len(numbers))])
-        self.paths.append(path)
-        return self.here - 1
-
-    def set(self, row: int, number: int, value: int) -> None:
-        self.rows[row][1 + number] = value
-
-    def taken_back(self, start: int) -> list[list[int]]:
-        """Remove the rows from `start` on."""
-        rows = self.rows[start:]
-        del self.rows[start:], self.paths[start:]
-        return rows
-
-    def program(self) -> Program:
-        return Program(np.array(self.rows, np.int64), tuple(self.paths))
 
 
 class _Scope(NamedTuple):
@@ -198,7 +113,7 @@ class _Scope(NamedTuple):
 
 
 def _compile_header(
-    assembler: _Assembler, key: int, version: int, response: bool, slots: Mapping[str, int] | None = None
+    assembler: Assembler, key: int, version: int, response: bool, slots: Mapping[str, int] | None = None
 ) -> None:
     name = "ResponseHeader" if response else "RequestHeader"
     message = MESSAGES[name]
@@ -208,7 +123,7 @@ def _compile_header(
 
 
 def _compile_body(
-    assembler: _Assembler, message: Message, version: int, slots: Mapping[str, int] | None = None
+    assembler: Assembler, message: Message, version: int, slots: Mapping[str, int] | None = None
 ) -> None:
     own = frozenset(field.role for field in fields_at(message, version) if field.role and not field.array)
     scope = _Scope(
@@ -218,7 +133,7 @@ def _compile_body(
     assembler.add(Op.END, "", len(EMPTY_ARRAY) if version in message.trailing else 0)
 
 
-def _compile_struct(assembler: _Assembler, owner: Message | Field, scope: _Scope) -> None:
+def _compile_struct(assembler: Assembler, owner: Message | Field, scope: _Scope) -> None:
     fields = fields_at(owner, scope.version)
     by_role = scope.slots is None
     roles = {field.role for field in fields if field.role and not field.array and by_role}
@@ -267,7 +182,7 @@ def _forgotten(roles: Iterable[str], scope: _Scope, names_topic: bool, is_partit
     return sum(1 << (KEEP_TOO[role] - MESSAGE_WIDTH) for role in forgotten)
 
 
-def _compile_field(assembler: _Assembler, field: Field, scope: _Scope) -> None:
+def _compile_field(assembler: Assembler, field: Field, scope: _Scope) -> None:
     if field.array:
         _compile_array(assembler, field, scope)
     elif field.type == "struct":
@@ -276,7 +191,7 @@ def _compile_field(assembler: _Assembler, field: Field, scope: _Scope) -> None:
         _compile_value(assembler, field, scope, _keeps(field, scope))
 
 
-def _compile_option(assembler: _Assembler, field: Field, scope: _Scope) -> None:
+def _compile_option(assembler: Assembler, field: Field, scope: _Scope) -> None:
     nullable = scope.version in field.nullable
     option = assembler.add(Op.OPTION, scope.path_of(field)) if nullable else -1
     _compile_struct(assembler, field, scope.inside(field))
@@ -284,7 +199,7 @@ def _compile_option(assembler: _Assembler, field: Field, scope: _Scope) -> None:
         assembler.set(option, 0, assembler.here)
 
 
-def _compile_array(assembler: _Assembler, field: Field, scope: _Scope) -> None:
+def _compile_array(assembler: Assembler, field: Field, scope: _Scope) -> None:
     path = scope.path_of(field)
     prefix = Prefix.VARINT if scope.flexible else Prefix.INT32
     smallest = _smallest(field, scope.version, scope.flexible)
@@ -301,7 +216,7 @@ def _compile_array(assembler: _Assembler, field: Field, scope: _Scope) -> None:
     assembler.set(start, 1, assembler.here)
 
 
-def _compile_element(assembler: _Assembler, field: Field, scope: _Scope) -> None:
+def _compile_element(assembler: Assembler, field: Field, scope: _Scope) -> None:
     inside = scope.inside(field)
     if field.type == "struct":
         _compile_struct(assembler, field, inside)
@@ -340,7 +255,7 @@ def _keeps(field: Field, scope: _Scope) -> _Keeps:
     return _Keeps(message, KEEP_TOO[role] if row or node else -1, int(not scope.own))
 
 
-def _compile_value(assembler: _Assembler, field: Field, scope: _Scope, keeps: _Keeps) -> None:
+def _compile_value(assembler: Assembler, field: Field, scope: _Scope, keeps: _Keeps) -> None:
     path = scope.path_of(field)
     kept = keeps.message >= 0 or keeps.row >= 0
     if field.type in PREFIXES:
@@ -357,7 +272,7 @@ def _compile_value(assembler: _Assembler, field: Field, scope: _Scope, keeps: _K
         assembler.add(Op.INTEGER, path, SIZES[field.type], *keeps)
 
 
-def _compile_tags(assembler: _Assembler, fields: list[Field], scope: _Scope) -> None:
+def _compile_tags(assembler: Assembler, fields: list[Field], scope: _Scope) -> None:
     inside = scope._replace(depth=scope.depth + 1)
     tags = assembler.add(Op.TAGS, scope.path, 0, 0, 0, scope.depth)
     tag = assembler.add(Op.TAG, scope.path, 0, len(fields), 0, scope.depth)

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.protocol.columnar.program import Program, compile_message
+from kdissect.protocol.columnar.assembler import Program
+from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.vm_state import UNKNOWN_KEY, UNKNOWN_VERSION
 from kdissect.protocol.schema.registry import APIS
 

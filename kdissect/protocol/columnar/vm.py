@@ -22,47 +22,28 @@ from typing import Any
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat, jit_inline
-from kdissect.protocol.columnar.registers import (
-    BROKER_WIDTH,
-    MESSAGE_WIDTH,
-    ROW_VALUES,
+from kdissect.protocol.columnar.vm_rows import (
+    begin_message,
+    emit_node,
+    emit_row,
+    keep_partial_row,
+    write_message,
 )
 from kdissect.protocol.columnar.vm_state import (
     COUNT,
     CUT,
     ENDS_EARLY,
-    ERROR_CODE,
-    ERROR_COUNT,
-    ERROR_SEEN,
-    FAULT,
-    FAULT_AT,
-    FAULT_ROW,
     LEFT_OVER,
-    MOST_ROWS,
-    MOST_TEXT,
     NEGATIVE,
-    NODE_BIT,
-    NODE_FIRST,
     NONE,
     OPTION,
-    OWNER,
-    OWNER_PRESENT,
-    OWNER_WIDTH,
-    PARTITION_BIT,
-    PRESENT,
     PRODUCER_BITS,
     PRODUCER_EPOCH,
     PRODUCER_ID,
-    RECORDS_BIT,
     ROW_FIRST,
     TAG_ORDER,
     TAG_SIZE,
-    TOO_MANY,
-    TOPIC_BIT,
-    TOPIC_BITS,
-    TOPIC_LENGTH,
     VARINT,
-    VERDICT_WIDTH,
 )
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
@@ -70,7 +51,6 @@ from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, ui
 from kdissect.protocol.records.batch_summary import MAGIC, summarise
 from kdissect.protocol.records.batch_summary import PRODUCER_EPOCH as SUMMARY_EPOCH
 from kdissect.protocol.records.batch_summary import PRODUCER_ID as SUMMARY_PRODUCER
-from kdissect.protocol.records.batch_summary import WIDTH as SUMMARY_WIDTH
 
 # Kernels know plain numbers only; a test holds these against Op.
 OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7)
@@ -111,29 +91,19 @@ def walk(
         entry = entries[message]
         if entry < 0:
             continue
-        _begin(tally, message, used)
+        begin_message(tally, message, used[ROWS], used[NODES])
         start, stop, frame_stop = spans[message, 0], spans[message, 1], spans[message, 2]
         fault, field_at, row = _run(
             table, entry, arena, start, stop, frame_stop, rows, nodes, tally, stack, registers, summary
         )
         if fault != NONE:
-            _keep_partial_row(rows, tally, registers, summary)
+            keep_partial_row(rows, tally, registers, summary)
         used[ROWS_WANTED], used[NODES_WANTED] = tally.row_count, tally.node_count
         if tally.row_count > len(rows) or tally.node_count > len(nodes):
             return message
         used[ROWS], used[NODES] = tally.row_count, tally.node_count
-        _write_message(messages, tally, registers, fault, field_at - start, row)
+        write_message(messages, tally, registers, fault, field_at - start, row)
     return len(entries)
-
-
-@jit_inline
-def _begin(tally: Any, message: int, used: Any) -> None:
-    """Reset a tally for a new message."""
-    tally.message = message
-    tally.present = 0
-    tally.first_row = tally.topic_row = tally.row_count = int(used[ROWS])
-    tally.first_node = tally.node_count = int(used[NODES])
-    tally.error_code = tally.error_count = tally.error_seen = tally.text = 0
 
 
 @jit_inline
@@ -175,7 +145,7 @@ def _run(
             _op_enter(tally, int(number), table[row, 2] != 0)
             row += 1
         elif op == OP_ROW or op == OP_TOPIC:
-            fault = _op_row(op, rows, tally, registers, summary)
+            fault = emit_row(op == OP_ROW, rows, tally, registers, summary)
             row += 1
         elif op == OP_TAG:
             jump, offset, limit, field_at, fault = _op_tag(table, row, arena, offset, readable, limit, stack)
@@ -190,7 +160,7 @@ def _run(
             row = row + 1 if is_there else entry + number
             offset += 1
         elif op == OP_NODE:
-            fault = _op_node(nodes, tally, registers)
+            fault = emit_node(nodes, tally, registers)
             row += 1
         elif op == OP_FALLBACK:
             row = entry + number if _is_unsupported(arena, offset, readable) else row + 1
@@ -387,38 +357,6 @@ def _op_option(arena: Any, offset: int, readable: int, limit: int) -> Any:
 
 
 @jit_inline
-def _op_row(op: int, rows: Any, tally: Any, registers: Any, summary: Any) -> int:
-    """Emit a partition, or a topic that had none; return a fault."""
-    if op == OP_ROW or (tally.row_count == tally.topic_row and tally.present & TOPIC_BITS):
-        if tally.present & TOPIC_BIT:
-            tally.text += int(registers[TOPIC_LENGTH])
-        if tally.row_count - tally.first_row >= MOST_ROWS or tally.text > MOST_TEXT:
-            return TOO_MANY
-        _write_row(rows, tally, tally.present, registers, summary)
-    tally.present &= ~PARTITION_BIT if op == OP_ROW else ~TOPIC_BITS
-    return NONE
-
-
-@jit_inline
-def _op_node(nodes: Any, tally: Any, registers: Any) -> int:
-    """Emit a node; return a fault."""
-    if tally.present & NODE_BIT:
-        if tally.node_count - tally.first_node >= MOST_ROWS:
-            return TOO_MANY
-        _write_node(nodes, tally, registers)
-    return NONE
-
-
-@jit_inline
-def _keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> None:
-    """Write what was read before a fault: the current partition, or a topic without a row so far."""
-    if tally.present & PARTITION_BIT:
-        _write_row(rows, tally, tally.present, registers, summary)
-    elif tally.row_count == tally.topic_row and tally.present & TOPIC_BITS:
-        _write_row(rows, tally, tally.present & TOPIC_BITS, registers, summary)
-
-
-@jit_inline
 def _size_at(arena: Any, offset: int, readable: int, prefix: int) -> Any:
     """Read a length or count, NULL for null.
 
@@ -460,47 +398,3 @@ def _case_of(table: Any, row: int, tag: int) -> int:
         if table[case, 1] == tag:
             return table[case, 2]  # type: ignore[no-any-return]
     return -1
-
-
-@jit_inline
-def _write_message(
-    messages: Any, tally: Any, registers: Any, fault: int, fault_at: int, fault_row: int
-) -> None:
-    """Write the row of a message; fault_at counts from its start."""
-    message = tally.message
-    messages[message, PRESENT] = tally.present
-    messages[message, ERROR_CODE] = tally.error_code
-    messages[message, ERROR_COUNT] = tally.error_count
-    messages[message, ERROR_SEEN] = tally.error_seen
-    messages[message, FAULT] = fault
-    messages[message, FAULT_AT] = fault_at if fault != NONE else -1
-    messages[message, FAULT_ROW] = fault_row if fault != NONE else -1
-    for index in range(MESSAGE_WIDTH):
-        messages[message, VERDICT_WIDTH + index] = registers[index]
-
-
-@jit_inline
-def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
-    """Write the current topic and partition; without room the row is only counted."""
-    row_number = tally.row_count
-    tally.row_count = row_number + 1
-    if row_number < len(rows):
-        rows[row_number, OWNER] = tally.message
-        rows[row_number, OWNER_PRESENT] = present >> ROW_FIRST
-        for index in range(ROW_VALUES):
-            rows[row_number, OWNER_WIDTH + index] = registers[ROW_FIRST + index]
-        has_records = present & RECORDS_BIT
-        for index in range(SUMMARY_WIDTH):
-            rows[row_number, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
-
-
-@jit_inline
-def _write_node(nodes: Any, tally: Any, registers: Any) -> None:
-    """Write the current node; without room it is only counted."""
-    row_number = tally.node_count
-    tally.node_count = row_number + 1
-    if row_number < len(nodes):
-        nodes[row_number, OWNER] = tally.message
-        nodes[row_number, OWNER_PRESENT] = tally.present >> NODE_FIRST
-        for index in range(BROKER_WIDTH):
-            nodes[row_number, OWNER_WIDTH + index] = registers[NODE_FIRST + index]

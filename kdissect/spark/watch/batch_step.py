@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
 from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles

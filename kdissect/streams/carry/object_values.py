@@ -16,14 +16,8 @@ from kdissect.streams.tls.handshake import Messages
 from kdissect.streams.tls.key_state import Opener
 from kdissect.streams.tls.record_layer import Records
 from kdissect.streams.tls.record_protection import Aead12, Cbc12, Tls13
-from kdissect.streams.tls.tls_session import (
-    Alert,
-    Decryption,
-    HandshakeOutcome,
-    Peer,
-    Session,
-    TlsFacts,
-)
+from kdissect.streams.tls.tls_session import Session
+from kdissect.streams.tls.tls_state import Alert, Decryption, HandshakeOutcome, Peer, TlsFacts
 
 CLASS = "class"  # the key that tells an object from a dict
 

@@ -45,12 +45,8 @@ from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.record_layer import Chunk
-from kdissect.streams.tls.tls_session import (
-    MOST_HELD,
-    Plain,
-    Session,
-    TlsFacts,
-)
+from kdissect.streams.tls.tls_session import MOST_HELD, Session
+from kdissect.streams.tls.tls_state import Plain, TlsFacts
 
 BATCH_BYTES = 1 << 20
 BATCH_SEGMENTS = 1 << 14

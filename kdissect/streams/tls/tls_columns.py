@@ -23,7 +23,8 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS
-from kdissect.streams.tls.tls_session import Session, TlsFacts
+from kdissect.streams.tls.tls_session import Session
+from kdissect.streams.tls.tls_state import TlsFacts
 
 NOTHING_SAID = Session(NO_KEYS).facts()
 SENDERS = {True: "client", False: "server", None: None}

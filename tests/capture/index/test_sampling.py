@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index import sampling
 from kdissect.capture.index.sampling import (
     MOST_LOOKS,

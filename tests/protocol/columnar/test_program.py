@@ -2,12 +2,8 @@
 
 import pytest
 
-from kdissect.protocol.columnar.program import (
-    Op,
-    Program,
-    compile_message,
-    show,
-)
+from kdissect.protocol.columnar.assembler import Op, Program, show
+from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.registers import (
     MESSAGE_SLOTS,
     MESSAGE_WIDTH,

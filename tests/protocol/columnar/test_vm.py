@@ -2,73 +2,24 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kdissect.protocol.columnar.vm as walk_module
 import kdissect.protocol.columnar.vm_state as state_module
-from kdissect.protocol.columnar.program import Op
+from kdissect.protocol.columnar.assembler import Op
 from kdissect.protocol.columnar.registers import (
-    BROKER_WIDTH,
-    MESSAGE_WIDTH,
     ROW_SLOTS,
-    ROW_WIDTH,
 )
-from kdissect.protocol.columnar.vm import walk
 from kdissect.protocol.columnar.vm_state import (
-    FAULT,
-    FAULT_AT,
-    FAULT_ROW,
-    OWNER,
     OWNER_WIDTH,
     PRESENT,
     VERDICT_WIDTH,
     Reason,
-    scratch,
 )
-
-PARTITION = MESSAGE_WIDTH + ROW_SLOTS["partition"]
-
-
-class Walked:
-    """Output of a walk over some messages of one program."""
-
-    def __init__(self, rows: list[tuple[int, ...]], *messages: bytes, room: int = 100, lost: int = 0) -> None:
-        table = np.array([(*row, *[0] * (5 - len(row))) for row in rows], np.int64)
-        edges = np.cumsum([0, *map(len, messages)])
-        self.messages = np.zeros((len(messages), VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
-        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64)
-        self.nodes = np.zeros((1, OWNER_WIDTH + BROKER_WIDTH), np.int64)
-        self.used = np.zeros(4, np.int64)
-        self.done = walk(
-            table,
-            np.zeros(len(messages), np.int64),
-            np.frombuffer(b"".join(messages), np.uint8),
-            np.stack([edges[:-1], edges[1:] - lost, edges[1:]], axis=1),
-            0,
-            self.used,
-            self.messages,
-            self.rows,
-            self.nodes,
-            *scratch(),
-        )
-
-    @property
-    def fault(self) -> tuple[Reason, int, int]:
-        """The fault of the first message: what, at which byte, in which row."""
-        verdict = self.messages[0]
-        return Reason(int(verdict[FAULT])), int(verdict[FAULT_AT]), int(verdict[FAULT_ROW])
-
+from tests.protocol.columnar.walked import PARTITIONS, Walked
 
 FINE = (Reason.NONE, -1, -1)
 INT32S: list[tuple[int, ...]] = [(Op.ARRAY, 4, 3, 4, 0), (Op.INTEGER, 4, 0, -1, 1), (Op.NEXT, 1), (Op.END,)]
-PARTITIONS: list[tuple[int, ...]] = [
-    (Op.ARRAY, 4, 4, 4, 0),
-    (Op.INTEGER, 4, -1, PARTITION),
-    (Op.ROW,),
-    (Op.NEXT, 1),
-    (Op.END,),
-]
 TAGGED: list[tuple[int, ...]] = [
     (Op.TAGS, 6, 0, 0, 0),
     (Op.TAG, 6, 2, 0, 0),
@@ -155,22 +106,6 @@ def test_a_loss_is_no_lie_of_the_message() -> None:
 def test_a_loss_in_tagged_fields(lost: int) -> None:
     walked = Walked(TAGGED, bytes.fromhex("02 0302 0005 0402 0000"), lost=lost)
     assert walked.fault[0] == Reason.CUT
-
-
-def test_a_message_whose_rows_do_not_fit_is_walked_again() -> None:
-    data = bytes.fromhex("00000002 00000007 00000008")
-    walked = Walked(PARTITIONS, data, data, data, room=5)
-    assert walked.done == 2
-    assert walked.used.tolist() == [4, 0, 6, 0]
-    assert walked.rows[:4, OWNER].tolist() == [0, 0, 1, 1]
-
-
-def test_rows_of_one_message_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    if hasattr(walk, "py_func"):
-        pytest.skip("the limit is compiled in")
-    monkeypatch.setattr(walk_module, "MOST_ROWS", 1)
-    walked = Walked(PARTITIONS, bytes.fromhex("00000002 00000007 00000008"))
-    assert walked.fault[0] == Reason.TOO_MANY
 
 
 def test_errors_are_counted_and_the_first_is_kept() -> None:

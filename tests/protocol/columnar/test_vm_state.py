@@ -4,7 +4,8 @@ import numpy as np
 
 from kdissect.jit.rows import dtype_of
 from kdissect.protocol.columnar import vm_state
-from kdissect.protocol.columnar.program import Op, compile_message
+from kdissect.protocol.columnar.assembler import Op
+from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.registers import BROKER_SLOTS, MESSAGE_WIDTH, ROW_SLOTS
 from kdissect.protocol.columnar.vm_state import DEPTH, REASONS, REGISTERS, Reason, Scope, Tally, scratch
 from tests.helpers.every_message import ALL_PROGRAMS

@@ -8,7 +8,8 @@ from kdissect.streams.tls.cipher_suites import SUITES
 from kdissect.streams.tls.key_state import Opener
 from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.streams.tls.record_protection import Aead12, Cbc12, Tls13
-from kdissect.streams.tls.tls_session import Alert, Session
+from kdissect.streams.tls.tls_session import Session
+from kdissect.streams.tls.tls_state import Alert
 
 GCM, CBC = SUITES[0x009C], SUITES[0x002F]
 PROTECTIONS = [

@@ -8,7 +8,7 @@ from kdissect.streams.flow_state import KAFKA, TLS, TLS_PASSED
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.streams.tls.tls_columns import COLUMNS, NOTHING_SAID, tls_columns, with_tls
-from kdissect.streams.tls.tls_session import Decryption, HandshakeOutcome
+from kdissect.streams.tls.tls_state import Decryption, HandshakeOutcome
 from tests.helpers.followed import VERSIONS
 from tests.helpers.tls_ends import Kind
 from tests.streams.tls.test_decrypt_stage import V13, talk, wire_of

@@ -6,7 +6,8 @@ from scapy.layers.tls.handshake import TLSClientHello
 
 from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.streams.tls.record_layer import ALERT, APPLICATION_DATA, HANDSHAKE, Chunk
-from kdissect.streams.tls.tls_session import Decryption, HandshakeOutcome, Session
+from kdissect.streams.tls.tls_session import Session
+from kdissect.streams.tls.tls_state import Decryption, HandshakeOutcome
 
 CLIENT, SERVER = 0, 1
 FATAL, WARNING = 2, 1

@@ -1,0 +1,62 @@
+"""A walk over messages of a program that a test made."""
+
+import numpy as np
+
+from kdissect.protocol.columnar.assembler import Op
+from kdissect.protocol.columnar.registers import (
+    BROKER_WIDTH,
+    MESSAGE_WIDTH,
+    ROW_SLOTS,
+    ROW_WIDTH,
+)
+from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm_state import (
+    FAULT,
+    FAULT_AT,
+    FAULT_ROW,
+    OWNER_WIDTH,
+    VERDICT_WIDTH,
+    Reason,
+    scratch,
+)
+
+PARTITION = MESSAGE_WIDTH + ROW_SLOTS["partition"]
+
+
+class Walked:
+    """Output of a walk over some messages of one program."""
+
+    def __init__(self, rows: list[tuple[int, ...]], *messages: bytes, room: int = 100, lost: int = 0) -> None:
+        table = np.array([(*row, *[0] * (5 - len(row))) for row in rows], np.int64)
+        edges = np.cumsum([0, *map(len, messages)])
+        self.messages = np.zeros((len(messages), VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
+        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64)
+        self.nodes = np.zeros((1, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+        self.used = np.zeros(4, np.int64)
+        self.done = walk(
+            table,
+            np.zeros(len(messages), np.int64),
+            np.frombuffer(b"".join(messages), np.uint8),
+            np.stack([edges[:-1], edges[1:] - lost, edges[1:]], axis=1),
+            0,
+            self.used,
+            self.messages,
+            self.rows,
+            self.nodes,
+            *scratch(),
+        )
+
+    @property
+    def fault(self) -> tuple[Reason, int, int]:
+        """The fault of the first message: what, at which byte, in which row."""
+        verdict = self.messages[0]
+        return Reason(int(verdict[FAULT])), int(verdict[FAULT_AT]), int(verdict[FAULT_ROW])
+
+
+PARTITIONS: list[tuple[int, ...]] = [
+    (Op.ARRAY, 4, 4, 4, 0),
+    (Op.INTEGER, 4, -1, PARTITION),
+    (Op.ROW,),
+    (Op.NEXT, 1),
+    (Op.END,),
+]
