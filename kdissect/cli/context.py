@@ -124,8 +124,8 @@ def prepare_run(
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """
+    from kdissect.bytes_progress import BytesProgress
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
-    from kdissect.spark.progress import IndexProgress
 
     engine.build()
     armed = engine.afterwards.enter_context(ExitStack())
@@ -138,7 +138,7 @@ def prepare_run(
     if stop is None and not interrupt.has_come:
         armed.close()  # nothing could end the work of a server halfway
     interrupt.on_first = stop.ask_index if stop else None
-    with IndexProgress(arguments.quiet) as progress:
+    with BytesProgress("indexing captures", quiet=arguments.quiet) as progress:
         split_bytes = arguments.split_bytes or SPLIT_BYTES
         index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine, stop))
     interrupt.on_first = stop.ask if stop else None

@@ -91,25 +91,31 @@ def dump(arguments: argparse.Namespace) -> int:
     output, matches = _Output(), 0
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
-        payload = _payload_options(arguments, opened)
-        is_stopped = interrupt.since_now()
-        if _is_for_workers(arguments, opened):
-            matches = _write_by_workers(arguments, opened, pseudonyms, is_stopped)
-        else:
-            lines_of = _lines_of(arguments, opened, opened.reader, pseudonyms, payload)
-            for shown in _shown_exchanges(arguments, opened, is_stopped, payload):
-                output.write(lines_of(shown))
-                matches += shown.is_match
-            output.flush()
+        with opened.passes:
+            payload = _payload_options(arguments, opened)
+            is_stopped = interrupt.since_now()
+            if _is_for_workers(arguments, opened):
+                matches = _write_by_workers(arguments, opened, pseudonyms, is_stopped)
+            else:
+                lines_of = _lines_of(arguments, opened, opened.reader, pseudonyms, payload)
+                for shown in _shown_exchanges(arguments, opened, is_stopped, payload):
+                    output.write(lines_of(shown))
+                    matches += shown.is_match
+                output.flush()
         is_cut_short = arguments.limit is not None and matches >= arguments.limit
         if not is_cut_short and (warning := opened.last_warning()):
             warn(warning)
         if interrupt.has_come and not opened.is_live:
+            warn(f"{opened.passes.interruption or 'interrupted'}; {_exchanges(matches)} shown")
             return ExitCode.INTERRUPTED
     if not matches:
         warn(NOTHING_MATCHES if _is_narrowed(arguments) else NO_EXCHANGE)
         return ExitCode.NOTHING_FOUND
     return ExitCode.DONE
+
+
+def _exchanges(count: int) -> str:
+    return "1 exchange is" if count == 1 else f"{count:,} exchanges are"
 
 
 class _Output:

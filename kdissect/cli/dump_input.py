@@ -9,12 +9,13 @@ unpacking, indexing and the first reading of files: what they have passed until 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdissect.bytes_progress import BytesProgress
 from kdissect.capture.formats.decompress import is_compressed
 from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.cli.interrupt import (
@@ -22,8 +23,8 @@ from kdissect.cli.interrupt import (
     InterruptibleStream,
     interrupted_or,
     left_unread,
-    only_read,
 )
+from kdissect.cli.reading_passes import ReadingPasses
 from kdissect.errors import UserError
 from kdissect.text import escape_control
 
@@ -50,6 +51,7 @@ class DumpInput:
     last_warning: Callable[[], str | None] = lambda: None
     splits: "tuple[Split, ...]" = ()
     """Splits of files, none of a pipe."""
+    passes: ReadingPasses = field(default_factory=lambda: ReadingPasses(()))
 
 
 def open_dump_input(
@@ -112,8 +114,12 @@ def _open_live(
     return DumpInput(reader, facts, capture.earliest_time_ns or 0, True, lambda: capture.warning)
 
 
-def open_and_index(paths: Sequence[str], spool: Path, interrupt: Interrupt) -> "tuple[Inputs, CaptureIndex]":
+def open_and_index(
+    paths: Sequence[str], spool: Path, interrupt: Interrupt, quiet: bool = False
+) -> "tuple[Inputs, CaptureIndex]":
     """Return the captures of the paths and their index, of what is read until an interrupt.
+
+    Progress is shown unless `quiet`.
 
     Raise InputError, or KeyboardInterrupt if there is nothing before the interrupt.
     """
@@ -125,7 +131,8 @@ def open_and_index(paths: Sequence[str], spool: Path, interrupt: Interrupt) -> "
     except UserError as error:
         raise interrupted_or(error, interrupt) from None
     scan = partial(in_threads, is_stopped=interrupt.since_now())
-    found = index_captures(inputs.files, SPLIT_BYTES, run=scan)
+    with BytesProgress("indexing captures", quiet=quiet) as progress:
+        found = index_captures(inputs.files, SPLIT_BYTES, progress, run=scan)
     if interrupt.has_come and not found.packets:
         raise KeyboardInterrupt
     if sentence := left_unread(inputs, found):
@@ -136,7 +143,7 @@ def open_and_index(paths: Sequence[str], spool: Path, interrupt: Interrupt) -> "
 def _open_files(
     arguments: argparse.Namespace, spool: Path, pseudonyms: "Pseudonyms | None", interrupt: Interrupt
 ) -> DumpInput:
-    from kdissect.capture.index.index_prefix import index_prefix, split_bytes
+    from kdissect.capture.index.index_prefix import index_prefix
     from kdissect.exchanges.prescan import prescan_capture
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.streams.tls.keylog import keys_for
@@ -148,10 +155,18 @@ def _open_files(
     for warning in warnings:
         warn(warning)
     keys = keys_for(arguments.keylog, found.files)
-    prescan = prescan_capture(found.splits, arguments.port, keys, interrupt.since_now())
-    passed = index_prefix(found, len(prescan.later_ns))
-    if len(passed.splits) < len(found.splits):
-        warn(only_read(split_bytes(passed.splits), split_bytes(found.splits)))
-        found = passed
-    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
-    return DumpInput(reader, prescan, found.earliest_time_ns or 0, splits=found.splits)
+    passes = ReadingPasses(found.splits, "reading packets", "dissecting")
+    first_pass = passes.begin(found.splits, interrupt.since_now())
+    prescan = prescan_capture(found.splits, arguments.port, keys, first_pass)
+    if passes.interruption:
+        passes.clear()
+        warn(passes.interruption)
+        found = index_prefix(found, len(prescan.later_ns))
+        passes = ReadingPasses(found.splits, "dissecting")
+    # The reading itself never ends before the captures do: after Ctrl-C nobody asks for more exchanges.
+    is_shown = not sys.stdout.isatty()  # else it would stand among the exchanges
+    if not is_shown:
+        passes.clear()
+    second_pass = passes.begin(found.splits, lambda: False, is_shown)
+    reader = ExchangeReader(found.splits, arguments.port, prescan, keys, second_pass)
+    return DumpInput(reader, prescan, found.earliest_time_ns or 0, splits=found.splits, passes=passes)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kdissect.capture.inputs import Inputs
 
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
+ERASE_LINE = "\r\x1b[K"  # of a terminal: progress, and the ^C that it shows
 
 
 class Interrupt:
@@ -43,7 +44,7 @@ class Interrupt:
         os.write(self._alarm, b"!")
         if self.on_first:
             self.on_first()
-        sys.stderr.write(INTERRUPTED)
+        sys.stderr.write((ERASE_LINE if sys.stderr.isatty() else "") + INTERRUPTED)
 
     def since_now(self) -> Callable[[], bool]:
         """Return the function that tells whether the first SIGINT has come after this call."""

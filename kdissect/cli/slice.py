@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdissect.capture.storage import is_uri, local_path
-from kdissect.cli.dump_input import open_and_index
+from kdissect.cli.dump_input import open_and_index, warn
 from kdissect.cli.filter_options import duration_argument, exchange_filter
 from kdissect.cli.interrupt import Interrupt, first_interrupt
 from kdissect.cli.options import (
@@ -21,6 +21,7 @@ from kdissect.cli.options import (
     positive_argument,
     pseudonyms_of,
 )
+from kdissect.cli.reading_passes import ReadingPasses
 from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.files import ScratchDirectory, UnfinishedOutput
 from kdissect.text import escape_control, format_size
@@ -96,10 +97,10 @@ def slice(arguments: argparse.Namespace) -> int:
     target = Path(local_path(arguments.out))
     _check_output(arguments.out, target)
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
-        inputs, found = open_and_index(arguments.paths, spool, interrupt)
+        inputs, found = open_and_index(arguments.paths, spool, interrupt, arguments.quiet)
         _check_target(target, inputs)
         for warning in (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings):
-            sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
+            warn(warning)
         try:
             part = UnfinishedOutput(target)
         except OSError as error:
@@ -108,8 +109,11 @@ def slice(arguments: argparse.Namespace) -> int:
             keys = keys_for(arguments.keylog, found.files)
             with interrupt.ends_at_once():  # a report of a part might have another incident N
                 span = _incident_span(arguments, found, keys)
-            summary = _write(arguments, found, keys, span, part, interrupt)
+            with _passes(arguments, found) as passes:
+                summary = _write(arguments, found, keys, span, part, interrupt, passes)
             part.move()
+            if passes.interruption:
+                warn(passes.interruption)
     if not arguments.quiet:
         sys.stderr.write(f"kdissect: wrote {escape_control(str(target))}: {summary}\n")
     return ExitCode.INTERRUPTED if interrupt.has_come else ExitCode.DONE
@@ -149,6 +153,7 @@ def _write(
     span: "ConnectionSpan | None",
     part: UnfinishedOutput,
     interrupt: Interrupt,
+    passes: ReadingPasses,
 ) -> str:
     """Write the slice, of what is read until an interrupt. Return what is in it."""
     from kdissect.capture.index.index_prefix import index_prefix
@@ -158,14 +163,16 @@ def _write(
     from kdissect.slice.session_secrets import SessionSecrets
     from kdissect.slice.slice_writer import SliceWriter
 
-    prescan = prescan_capture(found.splits, arguments.port, keys, interrupt.since_now())
+    first_pass = passes.begin(found.splits, interrupt.since_now())
+    prescan = prescan_capture(found.splits, arguments.port, keys, first_pass)
     read = index_prefix(found, len(prescan.later_ns))
     anonymized = _anonymized(arguments)
     names = anonymized.comment_names(prescan.names) if anonymized else None
     comments = PacketComments()
     try:
         request = _request(arguments, found.earliest_time_ns or 0, span)
-        reader = ExchangeReader(read.splits, arguments.port, prescan, keys, interrupt.since_now())
+        second_pass = passes.begin(read.splits, interrupt.since_now())
+        reader = ExchangeReader(read.splits, arguments.port, prescan, keys, second_pass)
         selection = select(reader, request, prescan.names, comments, names)
         if interrupt.has_come:
             read = index_prefix(read, reader.splits_read)
@@ -173,20 +180,28 @@ def _write(
             raise UserError(NOTHING)
         rewriter = None
         if anonymized:
-            reader = ExchangeReader(read.splits, arguments.port, prescan, keys)
+            to_the_end = passes.begin(read.splits, lambda: False)
+            reader = ExchangeReader(read.splits, arguments.port, prescan, keys, to_the_end)
             rewriter = anonymized.read(reader, selection)
             if not selection.connections:
                 raise UserError(NOT_OPENED)
         secrets = SessionSecrets(keys) if arguments.with_secrets else None
         with part.binary_file(PRIVATE if arguments.with_secrets else 0o666) as out:
             writer = SliceWriter(out, selection, secrets, rewriter)
-            writer.write(read.files, interrupt.since_now())
+            writer.write(read.files, passes.begin(read.splits, interrupt.since_now()))
     finally:
         comments.close()
         if anonymized:
             anonymized.close()
     summary = _summary(writer.counts, selection.exchanges, selection.connections)
     return summary + (_what_is_missing(anonymized) if anonymized else "")
+
+
+def _passes(arguments: argparse.Namespace, found: "CaptureIndex") -> ReadingPasses:
+    """Return the passes of a slice: for names, for exchanges, for new contents if asked for, and to copy."""
+    rewriting = ("anonymizing",) if anonymizes(arguments) else ()
+    names = ("reading packets", "dissecting", *rewriting, "writing packets")
+    return ReadingPasses(found.splits, *names, quiet=arguments.quiet)
 
 
 def _anonymized(arguments: argparse.Namespace) -> "AnonymizedStreams | None":

@@ -24,7 +24,7 @@ An exchange that ends after its turn comes late, with its own time.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +63,9 @@ ATTEMPTS = MOST_ATTEMPTS // 16  # for each split: splits are as much smaller her
 GSSAPI = "GSSAPI"  # the only mechanism that needs no handshake (Kafka 0.9)
 GSSAPI_TAG = b"\x60"  # RFC 2743, section 3.1: how the first token begins
 
+EndsBefore: TypeAlias = Callable[[Split], bool]
+"""Called before each split is read: whether reading ends there."""
+
 
 class PrescanResult(NamedTuple):
     """The facts about a capture as a whole."""
@@ -83,12 +86,12 @@ def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
 
 
 def scan_pieces(
-    splits: Sequence[Split], ports: Iterable[int], is_stopped: Callable[[], bool] | None = None
+    splits: Sequence[Split], ports: Iterable[int], ends_before: EndsBefore | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the pieces of each split (rows of `segment_index.PIECES`), split by split, until stopped."""
+    """Yield the pieces of each split (rows of `segment_index.PIECES`), until reading `ends_before` one."""
     flows = FlowTable(ports)
     for split in splits:
-        if is_stopped and is_stopped():
+        if ends_before and ends_before(split):
             return
         pieces = scan_split(split, gathering=flows, most_attempts=ATTEMPTS)
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
@@ -98,9 +101,9 @@ def prescan_capture(
     splits: Sequence[Split],
     ports: Iterable[int] = (),
     keys: KeyLog = NO_KEYS,
-    is_stopped: Callable[[], bool] | None = None,
+    ends_before: EndsBefore | None = None,
 ) -> PrescanResult:
-    """Return the facts about a capture, reading it once, until it ends or `is_stopped`.
+    """Return the facts about a capture, reading it once, until it ends or reading `ends_before` a split.
 
     The first of two names of one topic id is kept. Connections are forgotten by the times that were read so
     far: one that an overlapping capture has once more is read once more, and tells the same.
@@ -108,7 +111,7 @@ def prescan_capture(
     connections = ConnectionLog(new_processor(splits, keys))
     facts = CollectedFacts()
     earliest, latest_ns = [], 0
-    for pieces in scan_pieces(splits, ports, is_stopped):
+    for pieces in scan_pieces(splits, ports, ends_before):
         times = unpack(pieces["segments"], pieces["count"].to_numpy())[TIME]
         earliest.append(int(times.min()) if len(times) else NEVER)
         latest_ns = max(latest_ns, int(times.max(initial=0)))

@@ -22,6 +22,7 @@ from kdissect.exchanges.connection_log import ConnectionLog
 from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import (
+    EndsBefore,
     LiveFacts,
     PrescanResult,
     earliest_unfinished,
@@ -51,18 +52,18 @@ class ExchangeReader:
         ports: Iterable[int],
         prescan: PrescanResult | LiveFacts,
         keys: KeyLog = NO_KEYS,
-        is_stopped: Callable[[], bool] | None = None,
+        ends_before: EndsBefore | None = None,
     ) -> None:
         """Prepare to read the splits, of all TCP ports if `ports` is empty; `keys` decrypt TLS.
 
-        Reading ends before the next split once `is_stopped`; `splits_read` counts those before.
+        Reading `ends_before` a split if that says so; `splits_read` counts those before.
         A capture that is still being written has no prescan: `LiveFacts` are collected while it is read.
         """
         self._splits = splits
         self._ports = tuple(ports)
         self._prescan = prescan
         self._connections = ConnectionLog(new_processor(splits, keys))
-        self._is_stopped = is_stopped
+        self._ends_before = ends_before
         self.splits_read = 0
         self._count = 0
         self._addresses: dict[int, tuple[str, str]] = {}  # connection -> client, server; the last ones asked
@@ -85,7 +86,7 @@ class ExchangeReader:
         order = ExternalSort()
         connections = self._connections
         try:
-            for index, pieces in enumerate(scan_pieces(self._splits, self._ports, self._is_stopped)):
+            for index, pieces in enumerate(scan_pieces(self._splits, self._ports, self._ends_before)):
                 self.splits_read += 1
                 for batch in connections.feed(pieces):
                     self._add(order, batch, is_wanted)

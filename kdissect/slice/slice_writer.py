@@ -5,7 +5,6 @@ so interfaces without packets are left out. Packets stay in the order in which k
 file, by the time of their first packets.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -13,6 +12,7 @@ from kdissect.capture.formats.record_table import CAPTURED, ORIGINAL, TIME_NS
 from kdissect.capture.index.index import FileIndex
 from kdissect.capture.index.splits import CaptureFormat, Split
 from kdissect.capture.storage import CaptureStorage, open_storage
+from kdissect.exchanges.prescan import EndsBefore
 from kdissect.slice.packet_match import MatchedPacket, PacketMatcher
 from kdissect.slice.packet_rewrite import PacketRewriter
 from kdissect.slice.packet_selection import PacketSelection
@@ -64,8 +64,8 @@ class SliceWriter:
         self._named: set[tuple[int, bytes]] = set()
         self.counts = SliceCounts()
 
-    def write(self, files: tuple[FileIndex, ...], is_stopped: Callable[[], bool] | None = None) -> None:
-        """Copy what matches from all files, until `is_stopped` between two splits.
+    def write(self, files: tuple[FileIndex, ...], ends_before: EndsBefore | None = None) -> None:
+        """Copy what matches from all files, until reading `ends_before` a split.
 
         Raise OSError if a file cannot be read or the slice written.
         """
@@ -76,7 +76,7 @@ class SliceWriter:
             with open_storage(file.splits[0].path) as source:
                 behind = 0
                 for split in file.splits:
-                    if is_stopped and is_stopped():
+                    if ends_before and ends_before(split):
                         return
                     self._copy_names(source, split, behind, split.start)
                     behind = split.stop

@@ -1,7 +1,4 @@
-"""Progress of indexing and of Spark jobs on standard error.
-
-One updated line on a terminal, a rare line elsewhere.
-"""
+"""Progress of Spark jobs on standard error: one updated line on a terminal, a rare line elsewhere."""
 
 import sys
 import threading
@@ -10,16 +7,12 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from kdissect.bytes_progress import FILE_SECONDS, POLL_SECONDS, TERMINAL_DELAY, time_left
 from kdissect.spark.backend import is_connect
 from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.pass_meters import PassMeters
 from kdissect.text import format_size
 
-POLL_SECONDS = 0.25
-TERMINAL_DELAY = 1.0  # shorter jobs show no progress
-FILE_SECONDS = 30.0
-
-LEAST_DONE = 0.02  # part of the work from which on the time left is told
 PASSES = ("reading packets", "dissecting")
 
 
@@ -90,14 +83,6 @@ def metered_state(meters: PassMeters, other: Callable[[], str]) -> Callable[[], 
     return state
 
 
-def time_left(done: int, size: int, seconds: float) -> str:
-    """Return `, about 40 s left`; nothing while too little is done to tell."""
-    if done < LEAST_DONE * size:
-        return ""
-    left = seconds * (size - done) / done
-    return f", about {left:.0f} s left" if left < 120 else f", about {left / 60:.0f} min left"
-
-
 def _state_of(spark: Any) -> Callable[[], str]:
     if isinstance(spark, InProcessBackend):
         return str  # nothing: what a small capture is at is over before it is read
@@ -137,35 +122,3 @@ def describe_stage(stage: str, completed: int, tasks: int) -> str:
     """Return the progress of a stage. Spark names a stage after the shuffle or the action that ends it."""
     name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
     return f"kdissect: {name}, {completed} of {tasks} parts"
-
-
-class IndexProgress:
-    """Shows how many bytes have been indexed, until the `with` block ends."""
-
-    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
-        self._quiet, self._shown = quiet, False
-        self._begun = time.monotonic()
-        self._next = time.monotonic() + (TERMINAL_DELAY if self._terminal else FILE_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown and self._terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def __call__(self, passed: int, size: int) -> None:
-        """Show that `passed` of `size` bytes are indexed, if it is time for that."""
-        if self._quiet or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (POLL_SECONDS if self._terminal else FILE_SECONDS)
-        left = time_left(passed, size, time.monotonic() - self._begun)
-        text = f"kdissect: indexing captures, {format_size(passed)} of {format_size(size)}{left}"
-        self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
-        self._stream.flush()
-        self._shown = True

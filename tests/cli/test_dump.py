@@ -1,11 +1,20 @@
 """`kdissect dump`: how many exchanges, in which form, and what cannot be combined."""
 
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.index.index_prefix import split_bytes
+from kdissect.capture.inputs import CaptureFile
+from kdissect.capture.scan import scan_split
+from kdissect.cli.interrupt import only_read
 from kdissect.cli.main import main
+from kdissect.errors import ExitCode
 
 CAPTURE = str(Path(__file__).parents[2] / "captures" / "pause.pcapng")
 
@@ -71,3 +80,28 @@ def test_colours_when_wanted(capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     assert "\x1b[" not in shown(capfd, "--brief", "--limit", "1")[0]
     assert "\x1b[1mApiVersions v3\x1b[0m" in shown(capfd, "--brief", "--limit", "1", "--color", "always")[0]
     assert "\x1b[" not in shown(capfd, "--limit", "1", "--color", "never")[0]
+
+
+def test_an_interrupt_says_how_much_was_read_and_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdissect.cli.dump_input.SPLIT_BYTES", 50_000)
+    whole = shown(capfd, "--brief")
+    monkeypatch.setattr("kdissect.cli.dump.processor_count", lambda: 1)  # else the reading is ahead
+    splits = index_captures([CaptureFile(CAPTURE, CAPTURE)], 50_000).splits
+    scanned = []
+
+    def scan_and_interrupt(*arguments: Any, **options: Any) -> Any:
+        scanned.append(1)
+        if len(scanned) == len(splits) + 3:  # the third split of the second pass
+            os.kill(os.getpid(), signal.SIGINT)
+        return scan_split(*arguments, **options)
+
+    monkeypatch.setattr("kdissect.exchanges.prescan.scan_split", scan_and_interrupt)
+    assert main(["dump", CAPTURE, "--brief"]) == ExitCode.INTERRUPTED
+    said = capfd.readouterr()
+    lines = said.out.splitlines()
+    assert lines == whole[: len(lines)]
+    assert 0 < len(lines) < len(whole)
+    read = only_read(split_bytes(splits[:3]), split_bytes(splits))
+    assert said.err.splitlines()[-1] == f"kdissect: {read}; {len(lines)} exchanges are shown"

@@ -8,7 +8,11 @@ from typing import Any
 import dpkt
 import pytest
 
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.index.index_prefix import split_bytes
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan_split
+from kdissect.cli.interrupt import only_read
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
 from kdissect.spark import tasks
@@ -70,7 +74,11 @@ def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
 
     monkeypatch.setattr("kdissect.exchanges.prescan.scan_split", scan_and_interrupt)
     assert main(["slice", str(CAPTURE), "-o", str(part)]) == ExitCode.INTERRUPTED
-    assert "interrupted: what came until now is reported" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "interrupted: what came until now is reported" in told
+    splits = index_captures([CaptureFile(str(CAPTURE), str(CAPTURE))], 50_000).splits
+    read = only_read(split_bytes(splits[:3]), split_bytes(splits))
+    assert f"kdissect: {read}\n" in told
     assert len(scanned) == 6  # the first three splits, for names and for exchanges
     everything, beginning = packet_times(whole), packet_times(part)
     assert 0 < len(beginning) < len(everything)
