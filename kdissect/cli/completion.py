@@ -12,6 +12,26 @@ from kdissect.cli.arguments import build_parser
 FILES = ("PATH", "FILE", "BEFORE", "AFTER")
 """Placeholders of arguments that name files."""
 
+ANALYZE_ALONE = {
+    "zsh": {
+        "  _describe 'kdissect commands' _commands\n": "  _files\n",
+        "        who) _arguments -C -s $_shtab_kdissect_who_options ;;\n": (
+            "        *) _arguments -C -s $_shtab_kdissect_analyze_options ;;\n"
+        ),
+    },
+    "fish": {
+        "function _shtab_kdissect_using\n  _shtab_kdissect_scan\n": (
+            '  if test -z "$_shtab_kdissect_cmdpath"; and test $_shtab_kdissect_npos -gt 0\n'
+            "    set -g _shtab_kdissect_cmdpath analyze\n"
+            "  end\n"
+        ),
+        "complete -c kdissect -f\n": (
+            "complete -c kdissect -n '_shtab_kdissect_using; and test $_shtab_kdissect_npos -eq 0' -F\n"
+        ),
+    },
+}
+"""Lines that follow a line of shtab's script, by shell: a capture without a command is analyzed."""
+
 
 def completion(arguments: argparse.Namespace) -> None:
     """Run the command."""
@@ -26,7 +46,15 @@ def completion(arguments: argparse.Namespace) -> None:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined] # how shtab is told
         elif names := _names_of(action):
             action.choices = names
-    sys.stdout.write(shtab.complete(parser, arguments.shell))
+    script = shtab.complete(parser, arguments.shell)
+    sys.stdout.write(_with_files_alone(script, arguments.shell))
+
+
+def _with_files_alone(script: str, shell: str) -> str:
+    """Return a script that also completes a capture without a command, as bash does anyway."""
+    for line, following in ANALYZE_ALONE.get(shell, {}).items():
+        script = script.replace(line, line + following, 1)
+    return script
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
