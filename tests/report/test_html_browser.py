@@ -262,6 +262,34 @@ def test_rows_narrow_the_rest(random, made):
     assert figure(random, "Exchanges") == len(exchanges(made))
 
 
+def test_the_first_example_of_an_error_is_one_of_the_selection(random, made):
+    details = (
+        "return [...document.querySelectorAll('#errors td[data-key=detail]')].map((one) => one.innerText)"
+    )
+    whole = random.run(details)
+    assert len(whole) > 1
+    clients = random.run(
+        "return [...new Set(DATA.failures.map((row) => row[3]))].map((one) => [one, clientName(one)])"
+    )
+    assert len(clients) > 1
+    for client, name in clients:
+        random.run(f"change({{ client: {client} }})")
+        narrowed = random.run(details)
+        assert narrowed
+        assert [text for text in narrowed if name not in text] == []
+        assert all("#" in text for text in narrowed)  # the packet of the example
+
+
+@pytest.mark.parametrize("name", ["random", "rebalances"])
+@pytest.mark.parametrize(("section", "key"), [("connections", "errors"), ("split", "broker")])
+def test_figures_that_matter_are_on_a_telephone_without_scrolling(tab, made, name, section, key):
+    tab.open(made[0] / f"{name}.html", 390)
+    right = tab.run(
+        f"return document.querySelector('#{section} th[data-key={key}]').getBoundingClientRect().right"
+    )
+    assert 0 < right <= 390
+
+
 def test_a_connection_narrows_the_rest(random, made):
     random.run("[...document.querySelectorAll('#connections .pick')][0].click()")
     chosen = random.run(

@@ -130,7 +130,7 @@ function addUpFailures(filter, keyOf) {
     total.n += number;
     total.steps.set(step, (total.steps.get(step) || 0) + number);
     total.clients.set(client, (total.clients.get(client) || 0) + number);
-    if (ref !== null && total.refs.length < 20) total.refs.push({ ref, step, client, number });
+    if (ref !== null && total.refs.length < 20) total.refs.push({ ref, step, client, broker, number });
   }
   return totals;
 }

@@ -71,12 +71,16 @@ function spanOf(row) {
   return el("span.nowrap", { text: first === last ? stepClock(first) : `${stepClock(first)} – ${stepClock(last)}` });
 }
 
+// The first response with an error: of the whole capture if the selection has it, else of the selection.
 function firstExample(row) {
   const seen = DATA.errors.find((error) => error.api === row.api && error.code === row.code);
-  if (!seen) return NONE;
-  const { first } = seen;
+  const within = seen && ["from", "connection", "group"].every((name) => filter[name] === null)
+    && ["client", "broker"].every((name) => filter[name] === null || filter[name] === seen.first[name]);
+  const earliest = row.refs.reduce((least, one) => (least && least.step <= one.step ? least : one), null);
+  if (!within && !earliest) return NONE;
+  const first = within ? seen.first : { ...earliest, topic: null, at: earliest.step * STEP };
   const what = [first.topic === null ? null : `${shown(first.topic)}${first.partition === null ? "" : `-${first.partition}`}`, clientName(first.client), brokerName(first.broker)].filter(Boolean).join(" · ");
-  return [el("div", { text: what }), packetButton(errorName(row.code), first.response ?? first.request, first.at)];
+  return [el("div", { text: what }), packetButton(errorName(row.code), within ? first.response ?? first.request : first.ref, first.at)];
 }
 
 // A long name of an error may wrap after its underscores.
