@@ -11,6 +11,7 @@
   in front of the value.
 
 The bytes do not tell if 4 or 8 of them follow the 0. The ids that are known decide; Confluent's comes first.
+If neither is known, 8 of them are the id where the first 4 are 0, which no registry has as an id.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,7 +48,7 @@ def framed_value(
     short = FramedValue(int.from_bytes(data[1 : 1 + CONFLUENT_BYTES]), data[1 + CONFLUENT_BYTES :])
     if len(data) > APICURIO_BYTES and not is_known(short.schema_id):
         long = FramedValue(int.from_bytes(data[1 : 1 + APICURIO_BYTES]), data[1 + APICURIO_BYTES :])
-        if is_known(long.schema_id):
+        if is_known(long.schema_id) or short.schema_id == 0:
             return long
     return short
 

@@ -17,6 +17,8 @@ def test_confluent() -> None:
 def test_apicurio() -> None:
     long = b"\0" + (17).to_bytes(8) + b"body"
     assert framed_value(long, "value", (), lambda number: number == 17) == FramedValue(17, b"body")
+    unknown = framed_value(long, "value", (), lambda _: False)
+    assert unknown == FramedValue(17, b"body")  # no registry has an id of 0
     headers = [RecordHeader(b"apicurio.value.globalId", (17).to_bytes(8))]
     assert framed_value(b"body", "value", headers, lambda _: True) == FramedValue(17, b"body")
     assert framed_value(b"body", "key", headers, lambda _: True) is None
