@@ -5,6 +5,7 @@ or an array; a number or a word alone is text.
 """
 
 import json
+from math import isfinite
 from typing import Any
 
 MOST_DEPTH = 64
@@ -17,11 +18,17 @@ def read_json(data: bytes) -> Any:
         text = data.decode("utf-8")
         if _depth(text) > MOST_DEPTH:
             raise ValueError(f"deeper than {MOST_DEPTH} levels")
-        return json.loads(text, parse_constant=str)
+        return json.loads(text, parse_float=_read_number, parse_constant=str)
     except UnicodeDecodeError:
         raise ValueError("no text in UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
+
+
+def _read_number(text: str) -> float | str:
+    """Return a number, or its text if it is beyond what a float holds: JSON has no infinity."""
+    number = float(text)
+    return number if isfinite(number) else text
 
 
 def looks_like_json(data: bytes) -> bool:

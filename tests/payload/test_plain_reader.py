@@ -11,6 +11,14 @@ def test_json() -> None:
     assert read_json(b'{"a": [1, null, "x", NaN]}') == {"a": [1, None, "x", "NaN"]}
 
 
+def test_a_number_beyond_a_float_stays_as_it_is_written() -> None:
+    assert read_json(b'{"at": 1e999, "to": -2.5E+400, "of": 1.5}') == {
+        "at": "1e999",
+        "to": "-2.5E+400",
+        "of": 1.5,
+    }
+
+
 @pytest.mark.parametrize(
     "data", [b"{", b"\xff{}", b"[" * 100_000, b'{"a":' * 70 + b"1" + b"}" * 70, b"1" * 5000]
 )
