@@ -47,8 +47,8 @@ def test_kernels_know_them() -> None:
     program = (
         "from kdissect.jit.kernel_cache import kernel_home; "
         "from kdissect.streams import reassembly, request_header; "
-        "from kdissect.protocol.columnar import vm; "
-        "print(request_header.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_home())"
+        "from kdissect.protocol.columnar import vm_rows; "
+        "print(request_header.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm_rows.MOST_ROWS, kernel_home())"
     )
     said = [
         subprocess.run(
