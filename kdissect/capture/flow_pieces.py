@@ -159,9 +159,9 @@ def descriptor_flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: in
     if control & headers.CONTROL_SYN:
         pieces[piece, ACKNOWLEDGING] = 0
     if payload == 0 and not control & (headers.CONTROL_SYN | headers.CONTROL_FIN | headers.CONTROL_RST):
-        way = 2 if backwards else 1
-        if control & headers.CONTROL_ACK and not pieces[piece, ACKNOWLEDGING] & way:
-            pieces[piece, ACKNOWLEDGING] |= way
+        direction = 2 if backwards else 1
+        if control & headers.CONTROL_ACK and not pieces[piece, ACKNOWLEDGING] & direction:
+            pieces[piece, ACKNOWLEDGING] |= direction
             flags |= packed.FLAG_BARE_ACK
         else:
             flags = -1

@@ -12,7 +12,7 @@ from kdissect.cli.arguments import build_parser
 FILES = ("PATH", "FILE", "BEFORE", "AFTER")
 """Placeholders of arguments that name files."""
 
-ANALYZE_ALONE = {
+ADDED_LINES = {
     "zsh": {
         "  _describe 'kdissect commands' _commands\n": "  _files\n",
         "        who) _arguments -C -s $_shtab_kdissect_who_options ;;\n": (
@@ -47,12 +47,12 @@ def completion(arguments: argparse.Namespace) -> None:
         elif names := _names_of(action):
             action.choices = names
     script = shtab.complete(parser, arguments.shell)
-    sys.stdout.write(_with_files_alone(script, arguments.shell))
+    sys.stdout.write(_with_added_lines(script, arguments.shell))
 
 
-def _with_files_alone(script: str, shell: str) -> str:
+def _with_added_lines(script: str, shell: str) -> str:
     """Return a script that also completes a capture without a command, as bash does anyway."""
-    for line, following in ANALYZE_ALONE.get(shell, {}).items():
+    for line, following in ADDED_LINES.get(shell, {}).items():
         script = script.replace(line, line + following, 1)
     return script
 

@@ -91,7 +91,7 @@ def dump(arguments: argparse.Namespace) -> int:
     output, matches = _Output(), 0
     with ScratchDirectory() as spool, first_interrupt() as interrupt:
         opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
-        with opened.passes:
+        with opened.passes.progress:
             payload = _payload_options(arguments, opened)
             is_stopped = interrupt.since_now()
             if _is_for_workers(arguments, opened):

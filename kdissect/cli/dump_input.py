@@ -159,14 +159,14 @@ def _open_files(
     first_pass = passes.begin(found.splits, interrupt.since_now())
     prescan = prescan_capture(found.splits, arguments.port, keys, first_pass)
     if passes.interruption:
-        passes.clear()
+        passes.progress.clear()
         warn(passes.interruption)
         found = index_prefix(found, len(prescan.later_ns))
         passes = ReadingPasses(found.splits, "dissecting")
     # The reading itself never ends before the captures do: after Ctrl-C nobody asks for more exchanges.
     is_shown = not sys.stdout.isatty()  # else it would stand among the exchanges
     if not is_shown:
-        passes.clear()
+        passes.progress.clear()
     second_pass = passes.begin(found.splits, lambda: False, is_shown)
     reader = ExchangeReader(found.splits, arguments.port, prescan, keys, second_pass)
     return DumpInput(reader, prescan, found.earliest_time_ns or 0, splits=found.splits, passes=passes)

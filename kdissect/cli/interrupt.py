@@ -15,6 +15,7 @@ from io import BufferedReader
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
+from kdissect.bytes_progress import ERASE_LINE
 from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.errors import ExitCode, UserError
 from kdissect.text import escape_control, format_size
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from kdissect.capture.inputs import Inputs
 
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
-ERASE_LINE = "\r\x1b[K"  # of a terminal: progress, and the ^C that it shows
 
 
 class Interrupt:
@@ -44,6 +44,7 @@ class Interrupt:
         os.write(self._alarm, b"!")
         if self.on_first:
             self.on_first()
+        # The line of a terminal holds progress, and the ^C that it shows.
         sys.stderr.write((ERASE_LINE if sys.stderr.isatty() else "") + INTERRUPTED)
 
     def since_now(self) -> Callable[[], bool]:

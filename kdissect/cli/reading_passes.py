@@ -5,36 +5,24 @@ These commands read files more than once, in this process, split by split. Befor
 """
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kdissect.bytes_progress import BytesProgress
 from kdissect.cli.interrupt import only_read
 
 if TYPE_CHECKING:
-    from kdissect.capture.index.splits import Split
-    from kdissect.exchanges.prescan import EndsBefore
+    from kdissect.capture.index.splits import EndsBefore, Split
 
 
 class ReadingPasses:
     """The passes over some splits, in the order of their names; the last split of a pass is its end."""
 
     def __init__(self, splits: "Sequence[Split]", *names: str, quiet: bool = False) -> None:
-        self._size = sum(split.stop - split.start for split in splits)
-        self._progress = BytesProgress(*names, quiet=quiet)
+        from kdissect.capture.index.index_prefix import split_bytes
+
+        self._size = split_bytes(splits)
+        self.progress = BytesProgress(*names, quiet=quiet)
         self._read: list[int] = []  # bytes by pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove the progress from a terminal, before something else is written there."""
-        self._progress.clear()
 
     def begin(
         self, splits: "Sequence[Split]", is_stopped: Callable[[], bool], is_shown: bool = True
@@ -43,14 +31,16 @@ class ReadingPasses:
 
         Show no progress unless `is_shown`.
         """
-        number, size = len(self._read), sum(split.stop - split.start for split in splits)
+        from kdissect.capture.index.index_prefix import split_bytes
+
+        number, size = len(self._read), split_bytes(splits)
         self._read.append(0)
 
         def ends_before(split: "Split") -> bool:
             if is_stopped():
                 return True
             if is_shown:
-                self._progress(self._read[number], size, number)
+                self.progress(self._read[number], size, number)
             self._read[number] += split.stop - split.start
             return False
 

@@ -109,7 +109,8 @@ def slice(arguments: argparse.Namespace) -> int:
             keys = keys_for(arguments.keylog, found.files)
             with interrupt.ends_at_once():  # a report of a part might have another incident N
                 span = _incident_span(arguments, found, keys)
-            with _passes(arguments, found) as passes:
+            passes = _passes(arguments, found)
+            with passes.progress:
                 summary = _write(arguments, found, keys, span, part, interrupt, passes)
             part.move()
             if passes.interruption:

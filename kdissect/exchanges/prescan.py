@@ -24,13 +24,13 @@ An exchange that ends after its turn comes late, with its own time.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.flow_table import FlowTable
-from kdissect.capture.index.splits import Split
+from kdissect.capture.index.splits import EndsBefore, Split
 from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
 from kdissect.exchanges.connection_log import ConnectionLog
@@ -62,9 +62,6 @@ from kdissect.text import parse_uuid
 ATTEMPTS = MOST_ATTEMPTS // 16  # for each split: splits are as much smaller here as this is
 GSSAPI = "GSSAPI"  # the only mechanism that needs no handshake (Kafka 0.9)
 GSSAPI_TAG = b"\x60"  # RFC 2743, section 3.1: how the first token begins
-
-EndsBefore: TypeAlias = Callable[[Split], bool]
-"""Called before each split is read: whether reading ends there."""
 
 
 class PrescanResult(NamedTuple):

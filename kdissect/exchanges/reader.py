@@ -17,12 +17,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture.index.splits import Split
+from kdissect.capture.index.splits import EndsBefore, Split
 from kdissect.exchanges.connection_log import ConnectionLog
 from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import (
-    EndsBefore,
     LiveFacts,
     PrescanResult,
     earliest_unfinished,

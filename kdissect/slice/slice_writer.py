@@ -10,9 +10,8 @@ from typing import IO
 
 from kdissect.capture.formats.record_table import CAPTURED, ORIGINAL, TIME_NS
 from kdissect.capture.index.index import FileIndex
-from kdissect.capture.index.splits import CaptureFormat, Split
+from kdissect.capture.index.splits import CaptureFormat, EndsBefore, Split
 from kdissect.capture.storage import CaptureStorage, open_storage
-from kdissect.exchanges.prescan import EndsBefore
 from kdissect.slice.packet_match import MatchedPacket, PacketMatcher
 from kdissect.slice.packet_rewrite import PacketRewriter
 from kdissect.slice.packet_selection import PacketSelection

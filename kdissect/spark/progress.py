@@ -1,13 +1,12 @@
 """Progress of Spark jobs on standard error: one updated line on a terminal, a rare line elsewhere."""
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from kdissect.bytes_progress import FILE_SECONDS, POLL_SECONDS, TERMINAL_DELAY, time_left
+from kdissect.bytes_progress import FILE_SECONDS, POLL_SECONDS, TERMINAL_DELAY, ProgressLine, time_left
 from kdissect.spark.backend import is_connect
 from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.pass_meters import PassMeters
@@ -28,11 +27,8 @@ class JobProgress:
     ) -> None:
         by_tasks = _state_of(spark)
         self._state = metered_state(meters, by_tasks) if meters else by_tasks
-        self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
-        self._quiet = quiet
+        self._line, self._quiet = ProgressLine(stream), quiet
         self._done = threading.Event()
-        self._shown = ""
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
@@ -46,26 +42,22 @@ class JobProgress:
         self._done.set()
         if self._thread.is_alive():
             self._thread.join(timeout=2)
-        if self._shown and self._terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        self._line.clear()
 
     def _watch(self) -> None:
         begun = last = time.monotonic()
+        is_terminal, shown = self._line.is_terminal, ""
         while not self._done.wait(POLL_SECONDS):
             now = time.monotonic()
-            if now - (begun if self._terminal else last) < (
-                TERMINAL_DELAY if self._terminal else FILE_SECONDS
-            ):
+            if now - (begun if is_terminal else last) < (TERMINAL_DELAY if is_terminal else FILE_SECONDS):
                 continue
             try:
                 text = self._state()
             except Exception:  # noqa: BLE001 - the job itself reports what is wrong
                 return
-            if text and text != self._shown:
-                self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
-                self._stream.flush()
-                self._shown, last = text, now
+            if text and text != shown:
+                self._line.show(text)
+                shown, last = text, now
 
 
 def metered_state(meters: PassMeters, other: Callable[[], str]) -> Callable[[], str]:

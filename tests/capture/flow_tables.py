@@ -7,11 +7,7 @@ from kdissect.capture.formats.record_reader import ReadOutcome, RecordLayout, Re
 from kdissect.capture.index.splits import CaptureFormat, Interface, interface_table
 from kdissect.capture.packets.headers import HEAD_BYTES
 from tests.capture.memory_storage import MemoryStorage
-from tests.helpers.crafted_packets import (
-    ethernet,
-    pcap,
-    tcp,
-)
+from tests.helpers.crafted_packets import ethernet, pcap, tcp
 
 
 def table_of(data: bytes, ports: Iterable[int] = (), flows: FlowTable | None = None) -> FlowTable:

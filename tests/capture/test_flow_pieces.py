@@ -15,11 +15,7 @@ from kdissect.capture.flow_pieces import (
     PACKETS_BA,
 )
 from tests.capture.flow_tables import opened, table_of
-from tests.helpers.crafted_packets import (
-    ethernet,
-    pcap,
-    tcp,
-)
+from tests.helpers.crafted_packets import ethernet, pcap, tcp
 from tests.helpers.random_traffic import HOSTS
 
 

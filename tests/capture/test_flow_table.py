@@ -4,10 +4,7 @@ import random
 import socket
 from pathlib import Path
 
-from kdissect.capture.flow_pieces import (
-    A_PORT,
-    COUNT,
-)
+from kdissect.capture.flow_pieces import A_PORT, COUNT
 from kdissect.capture.flow_table import PIECE
 from kdissect.capture.segment_index import (
     FLAG_ACK,

@@ -99,9 +99,9 @@ def test_an_interrupt_says_how_much_was_read_and_shown(
 
     monkeypatch.setattr("kdissect.exchanges.prescan.scan_split", scan_and_interrupt)
     assert main(["dump", CAPTURE, "--brief"]) == ExitCode.INTERRUPTED
-    said = capfd.readouterr()
-    lines = said.out.splitlines()
+    output = capfd.readouterr()
+    lines = output.out.splitlines()
     assert lines == whole[: len(lines)]
     assert 0 < len(lines) < len(whole)
     read = only_read(split_bytes(splits[:3]), split_bytes(splits))
-    assert said.err.splitlines()[-1] == f"kdissect: {read}; {len(lines)} exchanges are shown"
+    assert output.err.splitlines()[-1] == f"kdissect: {read}; {len(lines)} exchanges are shown"

@@ -74,11 +74,11 @@ def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
 
     monkeypatch.setattr("kdissect.exchanges.prescan.scan_split", scan_and_interrupt)
     assert main(["slice", str(CAPTURE), "-o", str(part)]) == ExitCode.INTERRUPTED
-    told = capfd.readouterr().err
-    assert "interrupted: what came until now is reported" in told
+    errors = capfd.readouterr().err
+    assert "interrupted: what came until now is reported" in errors
     splits = index_captures([CaptureFile(str(CAPTURE), str(CAPTURE))], 50_000).splits
     read = only_read(split_bytes(splits[:3]), split_bytes(splits))
-    assert f"kdissect: {read}\n" in told
+    assert f"kdissect: {read}\n" in errors
     assert len(scanned) == 6  # the first three splits, for names and for exchanges
     everything, beginning = packet_times(whole), packet_times(part)
     assert 0 < len(beginning) < len(everything)

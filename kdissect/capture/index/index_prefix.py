@@ -5,6 +5,7 @@ file that was read in part are those of its splits. Counts that the index has fo
 cut off packets) are divided in proportion.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kdissect.capture.formats.record_reader import RecordLayout, RecordReader
@@ -55,6 +56,6 @@ def _first_time_ns(split: Split) -> int:
         return split.time_before_ns
 
 
-def split_bytes(splits: tuple[Split, ...]) -> int:
+def split_bytes(splits: Iterable[Split]) -> int:
     """Return how many bytes of the captures splits cover."""
     return sum(split.stop - split.start for split in splits)

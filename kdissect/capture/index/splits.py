@@ -6,8 +6,10 @@ orders or of two pcapng sections. A reader starts a little before the split, to 
 of recent packets. Splits are small and picklable, since they travel to the workers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,3 +95,7 @@ class Split:
     def recall_start(self) -> int:
         """File offset of the header of the first record to be read."""
         return self.start - self.recalled_bytes
+
+
+EndsBefore: TypeAlias = Callable[[Split], bool]
+"""Called before each split is read: whether reading ends there."""

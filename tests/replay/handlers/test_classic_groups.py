@@ -55,9 +55,8 @@ def test_the_next_join_waits_for_the_id_that_the_first_one_gets() -> None:
     script, group = Script(), Loading()
     member(script, 1, "first", leads=True)
     beat = {"group_id": "g", "generation_id": 3, "member_id": "first"}
-    script.add(
-        60, ApiKey.HEARTBEAT, 3, beat, {"error_code": 0}, in_flight=2
-    )  # so two requests may be in flight
+    # The connection once had two requests in flight, so two may be sent at once.
+    script.add(60, ApiKey.HEARTBEAT, 3, beat, {"error_code": 0}, in_flight=2)
     done = replay(script, group, settings(groups=Groups.FULL, pace=Pace.ASAP), target=orders())
     assert group.members == ["live-0"]  # nobody joined twice
     assert [body["member_id"] for _, _, body in done.sent(JOIN)] == ["", "", "", "", "live-0"]

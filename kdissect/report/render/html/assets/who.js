@@ -78,9 +78,9 @@ function firstExample(row) {
     && ["client", "broker"].every((name) => filter[name] === null || filter[name] === seen.first[name]);
   const earliest = row.refs.reduce((least, one) => (least && least.step <= one.step ? least : one), null);
   if (!within && !earliest) return NONE;
-  const first = within ? seen.first : { ...earliest, topic: null, at: earliest.step * STEP };
+  const first = within ? { ...seen.first, ref: seen.first.response ?? seen.first.request } : { ...earliest, topic: null, at: earliest.step * STEP };
   const what = [first.topic === null ? null : `${shown(first.topic)}${first.partition === null ? "" : `-${first.partition}`}`, clientName(first.client), brokerName(first.broker)].filter(Boolean).join(" · ");
-  return [el("div", { text: what }), packetButton(errorName(row.code), within ? first.response ?? first.request : first.ref, first.at)];
+  return [el("div", { text: what }), packetButton(errorName(row.code), first.ref, first.at)];
 }
 
 // A long name of an error may wrap after its underscores.
