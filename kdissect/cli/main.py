@@ -19,6 +19,7 @@ from kdissect.cli.arguments import parse
 from kdissect.errors import ExitCode, UserError
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
+from kdissect.memory import choose_allocator
 from kdissect.spark.startup.block_pandas import block_pandas
 from kdissect.spark.startup.switch import Shortcut, is_on
 from kdissect.text import escape_control
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Namespace) -> int:
     """Run the command of the arguments. Return its exit code."""
+    choose_allocator()
     if is_on(Shortcut.BLOCK_PANDAS):
         block_pandas()
     paths = getattr(arguments, "paths", [])

@@ -138,12 +138,13 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
     """Return the sum of the partials in batches of schema `PARTIAL`; rows may be in any order.
 
     One table after the other is unpacked, and a table that is limited in parts: all of them at once would
-    take several times the memory of the result.
+    take several times the memory of the result. Rows are copied, so that a batch does not stay until the
+    last of its tables is unpacked.
     """
-    packed: dict[str, list[pa.Buffer]] = {}
+    packed: dict[str, list[bytes]] = {}
     for batch in batches:
-        for name, rows in zip(batch["part"].to_pylist(), batch["rows"], strict=True):
-            packed.setdefault(name, []).append(rows.as_buffer())
+        for name, rows in zip(batch["part"].to_pylist(), batch["rows"].to_pylist(), strict=True):
+            packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
         merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
@@ -151,7 +152,7 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
     return Partial(merged)
 
 
-def _unpacked(part: PartialTable, blobs: Sequence[pa.Buffer]) -> pa.Table:
+def _unpacked(part: PartialTable, blobs: Sequence[bytes]) -> pa.Table:
     """Return the sum of packed tables. Those with a limit are added up whenever they are at twice that."""
     tables: list[pa.Table] = []
     for blob in blobs:

@@ -30,6 +30,7 @@ from kdissect.capture.index.range_scan import (
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
+from kdissect.memory import release_memory
 from kdissect.payload.schema_store import SchemaStore
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.report.timeline.grid import Grid
@@ -58,7 +59,6 @@ from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
-from kdissect.spark.worker_memory import release_memory
 from kdissect.tables.record_structs import RecordStructs
 from kdissect.tables.schemas import ROW_TABLES
 
@@ -138,10 +138,22 @@ def figures(
     return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 
-def merge_figures(blobs: Iterable[bytes]) -> Analysis:
-    """Return the merged result of what `figures` returned."""
-    batches = [batch for blob in blobs for batch in from_blob(blob)]
-    return Analysis(from_arrow(tasks.partials_only(batches)), tasks.sum_counts(batches))
+def merge_figures(blobs: list[bytes]) -> Analysis:
+    """Return the merged result of what `figures` returned.
+
+    The list is empty afterwards: with many connections it takes as much memory as what is made of it.
+    """
+    counts: list[Counts] = []
+
+    def partials() -> Iterator[pa.RecordBatch]:
+        blobs.reverse()
+        while blobs:
+            batches = from_blob(blobs.pop())
+            counts.append(tasks.sum_counts(batches))
+            yield from tasks.partials_only(batches)
+
+    partial = from_arrow(partials())
+    return Analysis(partial, Counts(*map(sum, zip(*counts, strict=True))))
 
 
 def dissected(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
 from kdissect.files import ScratchDirectory
+from kdissect.memory import ARROW_ALLOCATOR
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
@@ -315,6 +316,8 @@ class Engine:
                 conf.set(name, value)
             if limits.LIMITS_VARIABLE in os.environ:
                 conf.set(f"spark.executorEnv.{limits.LIMITS_VARIABLE}", os.environ[limits.LIMITS_VARIABLE])
+            variable, value = ARROW_ALLOCATOR
+            conf.setIfMissing(f"spark.executorEnv.{variable}", value)
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
         context = SparkContext(gateway=gateway, conf=conf)
         _ignore_strangers(context)

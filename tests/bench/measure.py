@@ -4,12 +4,15 @@ at once.
 Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
 together, looked at ten times a second. Processor time is that of all processes, those too that outlive the
 command for a moment: this process adopts them, and waits for them.
+
+    python -m tests.bench.measure kdissect analyze CAPTURE
 """
 
 import ctypes
 import os
 import resource
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -111,3 +114,13 @@ def run(command: list[str], **environment: str) -> Run:
     wait_for_adopted(own)
     used = round(processor_seconds_of_children() - before, 2)
     return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None, used)
+
+
+def main() -> None:
+    """Run the command of the arguments, and print what it took."""
+    taken = run(sys.argv[1:])
+    print(f"{taken.seconds} s, {taken.processor_seconds} s of processor time, {taken.peak_mib:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

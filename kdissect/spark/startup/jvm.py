@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from kdissect.memory import choose_allocator
 from kdissect.spark.startup.class_data_sharing import ClassArchive
 from kdissect.spark.startup.hand_over import ADDRESS
 from kdissect.spark.startup.java import Java
@@ -153,6 +154,7 @@ class JvmLaunch:
         package = Path(__file__).parents[3]
         if package.name not in ("site-packages", "dist-packages"):
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package), kept.get("PYTHONPATH", "")]))
+        choose_allocator(kept)
         return (
             kept
             | (lean_environment() if self.local else {})

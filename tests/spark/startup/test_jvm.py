@@ -68,6 +68,7 @@ def test_a_local_run_ignores_the_settings_of_another_spark(tmp_path: Path) -> No
     kept = launch(tmp_path, **there).child_environment()
     assert not {"SPARK_CONF_DIR", "PYSPARK_PYTHON", "SPARK_REMOTE", "SPARK_HOME"} & set(kept)
     assert kept["HOME"] == "/home"
+    assert kept["ARROW_DEFAULT_MEMORY_POOL"] == "system"
     far = launch(tmp_path, local=False, **there).child_environment()
     assert far["SPARK_CONF_DIR"] == "/elsewhere"
     assert "SPARK_REMOTE" not in far
