@@ -1,42 +1,17 @@
 """The data source of `spark.read.format("kdissect")`: one public table of captures.
 
 Options: `table` (any of `tables.TABLES`; exchanges if nothing is said), `path` (a capture or a directory) and
-`port` (only this TCP port). Pass one runs once, in the process that plans; each partition gets the
-descriptors of some connections, a few bytes for each packet, and reads payload by offset from the captures,
-which every worker must see under the same path. Topic ids get names from the whole capture: for the table
-`partitions` planning goes through pass two once to learn them.
-
-A stream (`spark.readStream`) has the table `files`: closed captures of a directory (`watch.file_stream`).
+`port` (only this TCP port); `capture_reader` reads it. A stream (`spark.readStream`) has the table `files`:
+closed captures of a directory (`watch.file_stream`).
 """
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kdissect.capture.index.splits import Split
-from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import from_blob, to_blob
-from kdissect.spark.partitioning import partition_buckets
 from kdissect.spark.watch.file_stream import FILES, FileStream
-from kdissect.streams.tls.keylog import (
-    NO_KEYS,
-    KeyLog,
-    keys_for,
-)
 from kdissect.tables.schemas import TABLES
 
-PARTITION_BYTES = 32 << 20  # capture bytes to a partition
-MOST_PARTITIONS = 256
 DEFAULT_TABLE = "exchanges"
 FILE_TABLE = "files"  # of a stream
 
@@ -55,6 +30,9 @@ class CaptureSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the table decides
         """Return the reader. Raise ValueError without a path."""
+        # Loaded here: Spark keeps some processes for a stream, which need nothing of what dissects.
+        from kdissect.spark.capture_reader import CaptureReader
+
         if not self.options.get("path"):
             raise ValueError("kdissect reads a path: load('capture.pcapng')")
         port = self.options.get("port")
@@ -78,63 +56,3 @@ class CaptureSource(DataSource):
         if table not in TABLES:
             raise ValueError(f"{table!r} is not a table of kdissect; the tables are {', '.join(TABLES)}")
         return table
-
-
-@dataclass
-class ConnectionGroup(InputPartition):
-    """Some connections: their descriptors as Arrow IPC streams, and what it takes to dissect them."""
-
-    splits: tuple[Split, ...]
-    pieces: list[bytes]
-    names: Mapping[str, str] = field(default_factory=dict)
-    keys: KeyLog = NO_KEYS
-
-
-class CaptureReader(DataSourceReader):
-    """Plans with pass one, reads with pass two."""
-
-    def __init__(self, table: str, path: str, ports: Sequence[int], keylog: str | None = None) -> None:
-        self.table, self.path, self.ports, self.keylog = table, path, tuple(ports), keylog
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return groups of connections of the scanned captures. Raise ValueError for compressed files."""
-        from kdissect.capture.index.index import SPLIT_BYTES, index_captures
-        from kdissect.capture.index.sampling import take_sample
-        from kdissect.capture.inputs import open_inputs
-
-        with tempfile.TemporaryDirectory(prefix="kdissect-") as spool:
-            inputs = open_inputs([self.path], spool)
-            if any(file.spooled for file in inputs.files):
-                raise ValueError(
-                    f"{self.path} is compressed: unpack it, or use kdissect.load_tables(spark, path)"
-                )
-            index = index_captures(inputs.files, SPLIT_BYTES)
-            splits, keys = index.splits, keys_for(self.keylog, index.files)
-        sample = take_sample(splits, self.ports)
-        count = max(1, min(-(-sample.bytes // PARTITION_BYTES), MOST_PARTITIONS))
-        of_bucket = partition_buckets(sample, count).of_bucket
-        parts: list[list[bytes]] = [[] for _ in range(count)]
-        for split in splits:
-            for pieces in tasks.scan_step([pa.record_batch({"split": [split.index]})], splits, self.ports):
-                for number, rows in tasks.split_by_partition(pieces, of_bucket):
-                    parts[number].append(to_blob(rows))
-        names: dict[str, str] = {}
-        if self.table == "partitions":
-            found = (batch for part in parts for batch in tasks.names_step(_pieces(part), splits, keys))
-            names = tasks.topic_names(pair for batch in found for pair in tasks.name_pairs(batch))
-        return [ConnectionGroup(splits, part, names, keys) for part in parts]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of one group of connections."""
-        assert isinstance(partition, ConnectionGroup)
-        treatment = tasks.TableOptions(keys=partition.keys)
-        for name, rows in tasks.tables_step(
-            _pieces(partition.pieces), partition.splits, [self.table], treatment
-        ):
-            if name == self.table:
-                yield tasks.with_topics(rows, partition.names) if partition.names else rows
-
-
-def _pieces(blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    for blob in blobs:
-        yield from from_blob(blob)

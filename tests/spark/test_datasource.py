@@ -1,5 +1,7 @@
 """A table of a capture by `spark.read.format("kdissect")`."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,3 +46,9 @@ def test_wrong_paths_and_tables(engine: Engine, tmp_path: Path) -> None:
         reader.option("table", "records").load(str(SMALL))
     with pytest.raises(AttributeError, match="no attribute 'table'"):
         kdissect.table  # noqa: B018
+
+
+def test_processes_of_a_stream_do_not_load_what_dissects() -> None:
+    code = "import sys, kdissect.spark.datasource; print('kdissect.spark.tasks' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

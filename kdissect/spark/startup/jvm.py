@@ -52,8 +52,8 @@ SHORT_LIFE_OPTIONS = (
     "-XX:TieredStopAtLevel=1",  # the optimising compiler costs more than it saves in so short a life
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
-    "-Xms192m",  # the default is a share of the machine's memory, and garbage stays until that is full
-    "-Xmn96m",
+    "-Xms64m",  # the default is a share of the machine's memory, and garbage stays until that is full
+    "-Xmn24m",
 )
 
 OPTIONS = (

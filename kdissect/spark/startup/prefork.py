@@ -31,14 +31,14 @@ LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
 MESSAGE_BYTES = 1 << 20  # bytes of arguments and environment
 
 
-def preload() -> None:
-    """Load what a worker needs.
+def preload(kernels: bool = True) -> None:
+    """Load what a worker needs; with `kernels`, also the compiled loops of workers that dissect.
 
     A warm-up that fails is ignored: the job would fail in the same way and report it.
     """
     load_once.load()
     # Uncompiled kernels have nothing to load.
-    if is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
+    if kernels and is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
         with suppress(Exception):
             from kdissect.spark.startup.warmup import warm_up
 

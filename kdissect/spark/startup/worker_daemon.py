@@ -6,7 +6,9 @@ Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow 
 compiled kernels again. Here all of that is loaded once, and workers are forked from it.
 """
 
-from kdissect.spark.startup.hand_over import hand_over
+import os
+
+from kdissect.spark.startup.hand_over import ADDRESS, hand_over
 
 
 def main() -> None:
@@ -20,7 +22,9 @@ def main() -> None:
 
     if is_on(Shortcut.BLOCK_PANDAS):
         block_pandas()
-    preload()
+    # The child of `prefork` dissects. A daemon beside it serves SQL, whose workers handle rows: compiled
+    # loops would take 15 MiB of each.
+    preload(kernels=ADDRESS not in os.environ)
     from pyspark import daemon
 
     daemon.manager()

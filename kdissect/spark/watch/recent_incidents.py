@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kdissect.memory import release_memory
 from kdissect.report.build.recent_report import (
     WINDOW_NS,
     endless_grid,
@@ -23,6 +24,7 @@ from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark.arrow_ipc import from_blob, to_blob
 from kdissect.spark.watch.hour_writer import write_synced
+from kdissect.spark.watch.window_partials import WindowPartials
 
 
 class BatchSpan(NamedTuple):
@@ -46,7 +48,9 @@ class RecentIncidents:
         self.finished, self.unfinished = EMPTY, EMPTY  # of the last batch
         self.summary: Summary | None = None
         """The report of the window, as the last batch left it."""
-        self._partials = {span.batch: _read(folder / _name(span.batch)) for span in self._spans}
+        self._partials = WindowPartials(lambda batch: _read(folder / _name(batch)))
+        for span in self._spans:
+            self._partials.add(span.batch, _read(folder / _name(span.batch)))
 
     @property
     def origin_ns(self) -> int:
@@ -75,21 +79,23 @@ class RecentIncidents:
             return []
         self._keep(span, without_page(self.finished))
         self._spans = [one for one in self._spans if one.last_ns > now_ns - WINDOW_NS]
-        self._partials = {one.batch: self._partials[one.batch] for one in self._spans}
+        self._partials.keep({one.batch for one in self._spans})
         self.summary = recent_report(
-            [*self._partials.values(), without_page(self.unfinished)],
+            [*self._partials.all(), without_page(self.unfinished)],
             self.grid(None),
             min(one.first_ns for one in self._spans),
             now_ns,
             sum(one.packets for one in self._spans),
         )
-        return self._log.update(self.summary.incidents, now_ns)
+        changes = self._log.update(self.summary.incidents, now_ns)
+        release_memory()  # a report takes as much as the window, and the next one is some seconds away
+        return changes
 
     def _keep(self, span: BatchSpan, partial: Partial) -> None:
         self._folder.mkdir(exist_ok=True, mode=0o700)
         write_synced(self._folder / _name(span.batch), to_blob(to_arrow(partial)))
         self._spans.append(span)
-        self._partials[span.batch] = partial
+        self._partials.add(span.batch, partial)
 
     def state(self) -> Any:
         """Return what another process goes on with, as plain values."""

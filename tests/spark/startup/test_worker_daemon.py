@@ -3,6 +3,7 @@
 import pytest
 
 from kdissect.spark.startup import worker_daemon
+from kdissect.spark.startup.hand_over import ADDRESS
 
 
 @pytest.fixture
@@ -11,7 +12,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(
         "kdissect.spark.startup.block_pandas.block_pandas", lambda: made.append("block_pandas")
     )
-    monkeypatch.setattr("kdissect.spark.startup.prefork.preload", lambda: made.append("preload"))
+    monkeypatch.setattr(
+        "kdissect.spark.startup.prefork.preload",
+        lambda kernels: made.append("preload all" if kernels else "preload"),
+    )
+    monkeypatch.delenv(ADDRESS, raising=False)
     monkeypatch.setattr("pyspark.daemon.manager", lambda: made.append("serve"))
     return made
 
@@ -27,6 +32,13 @@ def test_a_child_that_took_over_leaves_nothing_to_do(
 def test_otherwise_it_loads_and_serves(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
     worker_daemon.main()
+    assert calls == ["block_pandas", "preload all", "serve"]
+
+
+def test_a_daemon_beside_a_child_loads_no_kernels(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
+    monkeypatch.setenv(ADDRESS, "standby")
+    worker_daemon.main()
     assert calls == ["block_pandas", "preload", "serve"]
 
 
@@ -36,4 +48,4 @@ def test_pandas_is_hidden_only_if_the_shortcut_is_on(
     monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
     monkeypatch.setenv("KDISSECT_STARTUP", "plain")
     worker_daemon.main()
-    assert calls == ["preload", "serve"]
+    assert calls == ["preload all", "serve"]
