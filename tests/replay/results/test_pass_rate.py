@@ -1,4 +1,4 @@
-"""`replay.results.pass_rate`: requests a second, from the first sent to the last answered."""
+"""`replay.results.pass_rate`: requests a second of sending, however late the last answer is."""
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import RequestResult, ResultTable
@@ -14,5 +14,6 @@ def test_the_rate_counts_what_was_sent() -> None:
             RequestResult(index, Disposition.ANSWERED, sent_ns=(1 + index) * S, received_ns=(2 + index) * S)
         )
     table.append_skipped(4, Disposition.POLICY, "off")
-    assert requests_per_second(table) == (4, 1.0)
+    table.append(RequestResult(5, Disposition.ANSWERED, sent_ns=5 * S, received_ns=60 * S))
+    assert requests_per_second(table) == (5, 1.0)
     assert requests_per_second(ResultTable()) == (0, 0.0)
