@@ -21,7 +21,9 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kdissect watch`."""
     parser.description = (
         "Follow captures that never end, in a directory, from a pipe or on an interface: a line for each "
-        "interval, and tables that grow. A run that was stopped or killed goes on where it was."
+        "interval, and tables that grow. A run that was stopped or killed goes on where it was. A terminal "
+        "shows a screen: q quits it with a report, tab changes the table, enter shows a row, / filters, "
+        "s sorts, p pauses, w writes the last minute as a slice, ? helps."
     )
     parser.add_argument(
         "directory",

@@ -4,6 +4,7 @@ In come reports of batches and keys, as `keys` names them. Out comes what Rich d
 terminal (`live_view`).
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import wrap
@@ -208,9 +209,13 @@ MOVES = {
 
 
 def _names(change: IncidentChange, name: str) -> bool:
-    """Return whether an incident is about a row: it names it, or it is a client that it affects."""
+    """Return whether an incident is about a row: what it says, its subject, or a client that it affects.
+
+    A subject may have more in its name, as in `broker 2 (10.1.0.2:9092)`. Client app-1 is not app-12.
+    """
     known = change.incident
-    return bool(name) and (name in known.headline or name == known.subject or name in known.clients)
+    whole = re.compile(rf"(?<![\w.:-]){re.escape(name)}(?![\w:-]|\.\w)")
+    return bool(name) and any(map(whole.search, (known.headline, known.subject, *known.clients)))
 
 
 def _without_events(report: BatchReport) -> BatchReport:

@@ -1,5 +1,6 @@
 """The command `watch`: what it refuses, and the lines that it prints."""
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from kdissect.cli.arguments import parse
 from kdissect.cli.watch import _here, _settings, _source, print_recent, watch
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
+from kdissect.live.screen_parts import KEYS
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers import recorded
 from tests.helpers.command import assert_one_sentence, kdissect
@@ -71,3 +73,11 @@ def test_a_screen_that_is_quit_leaves_the_report_of_the_last_ten_minutes(
     assert text.startswith("kdissect ")
     assert "Incidents  greatest impact first" in text
     assert ("kdissect report /tables" in text) == (out is not None)
+
+
+def test_the_help_names_the_keys_of_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["watch", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for name, what in re.findall(r"(\S+) (\w+)(?:  |$)", KEYS):
+        assert re.search(rf"(?<=[ ,]){re.escape(name)} \w+", text), (name, what)

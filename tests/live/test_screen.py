@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from kdissect.live.minute_slice import NOTHING_READ, MinuteSlice
-from kdissect.live.screen import WatchScreen
+from kdissect.live.screen import WatchScreen, _names
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import display_width
@@ -157,6 +157,21 @@ def test_the_detail_of_a_row_has_the_incidents_that_name_it(screen: WatchScreen)
     assert text.count("incident 1 opened") == 2  # above, and in the detail
     press(screen, "escape", "escape", "/", *"19092", "enter", "enter")
     assert "\n".join(lines(screen, 200, 40)).count("incident 1 opened") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"),
+    [
+        ("10.1.0.2:9092", True), ("10.1.0.2:909", False), ("0.1.0.2:9092", False), ("orders", True),
+        ("order", False), ("app-1", False), ("app-12", True), ("12", False), ("billing", True), ("", False),
+    ],
+)  # fmt: skip
+def test_an_incident_is_about_a_row_that_it_names_whole(name: str, is_named: bool) -> None:
+    known = KnownIncident(
+        1, "broker_died", "critical", "server", "broker 2 (10.1.0.2:9092)", 0, None,
+        "broker 2 died: 3 groups wait, among them orders.", ("app-12 (10.1.0.9)", "billing"), 3, 9, 1.0,
+    )  # fmt: skip
+    assert _names(IncidentChange(ChangeKind.OPENED, known), name) is is_named
 
 
 @pytest.mark.parametrize("height", [10, 24])
