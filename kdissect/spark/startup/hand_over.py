@@ -8,10 +8,17 @@ import json
 import os
 import socket
 import sys
+from pathlib import Path
 
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the child waits
 PIPES = (0, 1, 2)
 TAKEN = b"1"  # what the child answers when it has taken over
+
+
+def has_child() -> bool:
+    """Return whether a child was forked, also if it has taken over already: its socket stays."""
+    address = os.environ.get(ADDRESS)
+    return address is not None and Path(address).exists()
 
 
 def hand_over() -> bool:

@@ -6,9 +6,7 @@ Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow 
 compiled kernels again. Here all of that is loaded once, and workers are forked from it.
 """
 
-import os
-
-from kdissect.spark.startup.hand_over import ADDRESS, hand_over
+from kdissect.spark.startup.hand_over import hand_over, has_child
 
 
 def main() -> None:
@@ -22,9 +20,9 @@ def main() -> None:
 
     if is_on(Shortcut.BLOCK_PANDAS):
         block_pandas()
-    # The child of `prefork` dissects. A daemon beside it serves SQL, whose workers handle rows: compiled
-    # loops would take 15 MiB of each.
-    preload(kernels=ADDRESS not in os.environ)
+    # Workers of the child dissect. Those of a daemon beside it serve SQL and handle rows: compiled loops
+    # would take 15 MiB of each.
+    preload(kernels=not has_child())
     from pyspark import daemon
 
     daemon.manager()

@@ -1,5 +1,7 @@
 """The program that Spark starts for Python workers: it hands over, or loads and serves itself."""
 
+from pathlib import Path
+
 import pytest
 
 from kdissect.spark.startup import worker_daemon
@@ -35,9 +37,15 @@ def test_otherwise_it_loads_and_serves(calls: list[str], monkeypatch: pytest.Mon
     assert calls == ["block_pandas", "preload all", "serve"]
 
 
-def test_a_daemon_beside_a_child_loads_no_kernels(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_beside_a_child_loads_no_kernels(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
-    monkeypatch.setenv(ADDRESS, "standby")
+    monkeypatch.setenv(ADDRESS, str(tmp_path / "standby"))
+    worker_daemon.main()  # no child was forked
+    assert calls == ["block_pandas", "preload all", "serve"]
+    (tmp_path / "standby").touch()
+    calls.clear()
     worker_daemon.main()
     assert calls == ["block_pandas", "preload", "serve"]
 
