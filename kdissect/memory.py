@@ -1,8 +1,8 @@
 """How this process and Spark's workers hold memory: which allocator Arrow uses, and when freed memory goes.
 
-PyArrow brings allocators of its own, which keep what was freed for the next column. A dissection frees
-columns of ever other sizes, so the pools held 100 MiB a worker that nobody used. The allocator of the system
-returns large blocks at once.
+PyArrow brings allocators of its own, which keep freed memory for the next column. The columns of a dissection
+differ in size, so each worker kept 100 MiB that nothing used. The allocator of the system returns large
+blocks at once.
 """
 
 import ctypes

@@ -45,6 +45,5 @@ def test_the_command_uses_the_allocator_of_the_system(
     monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
     if chosen:
         monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", chosen)
-    code = IN_USE
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", IN_USE], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == (chosen or "system")

@@ -209,9 +209,9 @@ MOVES = {
 
 
 def _names(change: IncidentChange, name: str) -> bool:
-    """Return whether an incident is about a row: what it says, its subject, or a client that it affects.
+    """Return whether a row's name stands in the headline of an incident, its subject, or a client it affects.
 
-    A subject may have more in its name, as in `broker 2 (10.1.0.2:9092)`. Client app-1 is not app-12.
+    It counts as a whole: broker `10.1.0.2:9092` is in `broker 2 (10.1.0.2:9092)`, app-1 is not in app-12.
     """
     known = change.incident
     whole = re.compile(rf"(?<![\w.:-]){re.escape(name)}(?![\w:-]|\.\w)")

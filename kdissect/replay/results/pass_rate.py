@@ -8,7 +8,7 @@ from kdissect.replay.engine.pass_results import ResultTable
 def requests_per_second(results: ResultTable) -> tuple[int, float]:
     """Return how many requests were sent, and how many that is for each second of sending.
 
-    Answers do not count: after the end of a pass by a limit, the last ones wait until the rest is skipped.
+    The times of answers do not count: a pass that a limit ends skips its rest before it reads the last ones.
     """
     sent, first_ns, last_ns = 0, sys.maxsize, 0
     for result in results:

@@ -48,9 +48,9 @@ class RecentIncidents:
         self.finished, self.unfinished = EMPTY, EMPTY  # of the last batch
         self.summary: Summary | None = None
         """The report of the window, as the last batch left it."""
-        self._partials = WindowPartials(lambda batch: _read(folder / _name(batch)))
-        for span in self._spans:
-            self._partials.add(span.batch, _read(folder / _name(span.batch)))
+        self._partials = WindowPartials(
+            lambda batch: _read(folder / _name(batch)), [span.batch for span in self._spans]
+        )
 
     @property
     def origin_ns(self) -> int:

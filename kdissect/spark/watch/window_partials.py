@@ -6,27 +6,32 @@ of CHUNK batches that follow each other are merged once. When the first batch of
 the partials of the others are read from their files again.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from kdissect.report.partials import Partial, merge
 
 CHUNK = 16
-"""Batches whose partials are merged: so many at most are in memory one by one, new ones and old ones."""
+"""Batches of a chunk. Twice so many partials at most are in memory one by one: the newest and the oldest."""
 
 
 class WindowPartials:
-    """Partials by batch; `read` returns that of a batch that was added before."""
+    """Partials by batch.
 
-    def __init__(self, read: Callable[[int], Partial]) -> None:
+    `read` returns the partial of a batch from its file. Those of `batches`, in order, are read at once.
+    """
+
+    def __init__(self, read: Callable[[int], Partial], batches: Iterable[int] = ()) -> None:
         self._read = read
         self._single: dict[int, Partial] = {}
         self._merged: dict[frozenset[int], Partial] = {}
+        for batch in batches:
+            self.add(batch, read(batch))
 
     def add(self, batch: int, partial: Partial) -> None:
         """Add the partial of a batch, whose number is higher than all before."""
         self._single[batch] = partial
-        chunk = frozenset(one for one in self._single if one // CHUNK == batch // CHUNK)
         if batch % CHUNK == CHUNK - 1:
+            chunk = frozenset(one for one in self._single if one // CHUNK == batch // CHUNK)
             self._merged[chunk] = merge([self._single.pop(one) for one in sorted(chunk)])
 
     def keep(self, batches: Collection[int]) -> None:
