@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kdissect.capture.formats.pcap import HEADER_BYTES as PCAP_HEADER
-from tests.bench import bench, page, synthesis
+from tests.bench import bench, other_commands, page, synthesis
 from tests.bench.light import verdict
 from tests.bench.measure import run
 from tests.bench.sizing import lasting, sizing
@@ -53,6 +53,37 @@ def test_processor_time_counts_processes_that_outlive_the_command() -> None:
     orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
     found = run([sys.executable, "-c", orphan])
     assert found.processor_seconds >= 0.3
+
+
+def test_processor_time_counts_processes_that_their_parent_ignores() -> None:
+    busy = "import time\nwhile time.process_time() < 0.8: pass\ntime.sleep(0.5)"
+    careless = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}])\n"
+        "while child.poll() is None: time.sleep(0.1)"
+    )
+    assert run([sys.executable, "-c", careless]).processor_seconds >= 0.8
+
+
+def test_other_commands_are_shown_beside_their_goals(tmp_path: Path) -> None:
+    lines = other_commands.command_lines(tmp_path / "chatty.pcap", tmp_path)
+    numbers = {name: float(number) for number, name in enumerate(lines, 5)}
+    row = {"capture": "chatty", "told": "small", "peak_mib": numbers}
+    text = "\n".join(other_commands.page(row | {"seconds": numbers, "processor_seconds": numbers}))
+    assert "| `analyze` | 5.0 |  | 5.0 | 5 MiB |" in text
+    assert "| `analyze --topic` | 8.0 | 5.0 | 8.0 | 8 MiB |" in text
+    assert "| `export --table all` | 10.0 | 6.0 | 10.0 | 10 MiB |" in text
+    exported = str(tmp_path / "exported" / "tables")
+    assert lines["export --table all"][4:] == [
+        "export",
+        "--table",
+        "all",
+        str(tmp_path / "chatty.pcap"),
+        "--out",
+        exported,
+        "--quiet",
+    ]
 
 
 def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:

@@ -2,9 +2,8 @@
 
     python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …] [--anew]
 
-DIR keeps the captures, some 30 GB of them, and needs room for twice the largest while it is made; what lies
-there is taken as it is. Recorded are, with real clients and brokers, `chatty`, `mixed` and `bulk` (root,
-tcpdump, Java and Maven); the others repeat those with new ports and times (`synthesis`). Commands are run in
+DIR keeps the captures, some 35 GB of them, and needs room for twice the largest while it is made; what lies
+there is taken as it is (`capture_set`). Commands are run in
 turn as whole processes; what counts are the ratios of one run, seconds change with the machine. `bench.json`
 is written after every part, and a run goes on behind what one of the same kdissect on the same machine has
 measured, unless `--anew` is given. `--light` leaves out all but chatty and keeps tshark to one run. `--page`
@@ -26,16 +25,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan_split
-from kdissect.files import (
-    write_atomically,
-)
-from tests.bench import light, page
+from kdissect.files import write_atomically
+from tests.bench import light, other_commands, page
+from tests.bench.capture_set import CAPTURES, GIGABYTE, capture, recorded, server_ports
 from tests.bench.commands import REPOSITORY, anchor, kdissect, tshark
 from tests.bench.measure import Run, run
-from tests.bench.synthesis import synthesise
 
 DPKT_LOOP = """
 import dpkt, sys
@@ -43,75 +37,33 @@ total = 0
 for _, data in dpkt.pcap.Reader(open(sys.argv[1], "rb")):
     total += len(dpkt.ethernet.Ethernet(data).data.data.data)
 """
-GIGABYTE = 10**9
 COMPILE_SECONDS = 600
 TIMELINES = 5
 
 
-@dataclass(frozen=True)
-class Source:
-    """A capture of the benchmark: recorded by a module, or repeated from another one."""
-
-    told: str
-    recorder: str = ""
-    repeats: str = ""
-    how: str = "again"
-    size: int = 0
-
-
-CAPTURES = {
-    "chatty": Source("6 clients with one small request in flight each, 1,000,000 exchanges", "record_chatty"),
-    "chatty-5m": Source("the same five times, 5,000,000 exchanges", repeats="chatty", size=1_900_000_000),
-    "mixed-part": Source("four client libraries, all codecs, groups, three brokers", "record_mixed"),
-    "mixed": Source(
-        "four client libraries, all codecs, groups, repeated", repeats="mixed-part", size=GIGABYTE
-    ),
-    "bulk": Source("few exchanges, batches of about 1 MB", "record_bulk"),
-    "1-gb": Source("chatty, repeated", repeats="chatty", size=GIGABYTE),
-    "4-gb": Source("chatty, repeated", repeats="chatty", size=4 * GIGABYTE),
-    "16-gb": Source("chatty, repeated", repeats="chatty", size=16 * GIGABYTE),
-    "single": Source(
-        "one connection that carries everything", repeats="chatty", how="single", size=2 * GIGABYTE
-    ),
-    "many": Source("100,000 connections, all open at once", repeats="chatty", how="many", size=GIGABYTE),
-}
 AGAINST_TSHARK = ("chatty", "chatty-5m", "mixed", "bulk")
 BY_SIZE = ("1-gb", "4-gb", "16-gb")
 STAGES = ("chatty", "bulk")
 CORES = "chatty-5m"
 DPKT = "chatty"
+OTHER_COMMANDS = "chatty"
 
 
-def capture(folder: Path, name: str) -> Path:
-    """Return a capture; make it if it is not there."""
-    path, source = folder / f"{name}.pcap", CAPTURES[name]
-    if path.exists():
-        return path
-    print(f"making {path.name}: {source.told}", flush=True)
-    if source.recorder:
-        command = [sys.executable, "-m", f"tests.bench.{source.recorder}", str(path.resolve())]
-        subprocess.run(command, check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
-    else:
-        synthesise(source.how, capture(folder, source.repeats), path, source.size, 100_000, 10)
-    return path
-
-
-def server_ports(path: Path) -> list[int]:
-    """Return the ports that servers use in a capture: the lower one of each connection of its first part."""
-    split = index_captures(open_inputs([str(path)], ".").files).splits[0]
-    pieces = scan_split(split).to_pylist()
-    return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
-
-
-def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -> dict[str, Any]:
+def medians(
+    name: str,
+    commands: dict[str, tuple[list[str], int]],
+    path: Path,
+    before_each: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Run commands in turn, each as often as it says; give their medians, peaks and runs."""
     done: dict[str, list[Run]] = {command: [] for command in commands}
     for turn in range(max(runs for _, runs in commands.values())):
         for command, (words, runs) in commands.items():
             if turn < runs:
+                before_each()
                 one = run(words)
                 done[command].append(one)
-                print(f"{name:12}{command:12}{one.seconds:9.2f} s {one.peak_mib:7.0f} MiB", flush=True)
+                print(f"{name:12}{command:20}{one.seconds:9.2f} s {one.peak_mib:7.0f} MiB", flush=True)
     return {
         "capture": name,
         "told": CAPTURES[name].told,
@@ -126,12 +78,6 @@ def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -
         "peak_mib": {command: max(one.peak_mib for one in runs) for command, runs in done.items()},
         "runs": {command: [asdict(one) for one in runs] for command, runs in done.items()},
     }
-
-
-def recorded(name: str) -> str:
-    """Return the recorded capture that a capture repeats, itself if it is one; copies have client ports below
-    their servers'."""
-    return recorded(CAPTURES[name].repeats) if CAPTURES[name].repeats else name
 
 
 def against_tshark(folder: Path, name: str, runs: int, native: Path | None) -> dict[str, Any]:
@@ -155,6 +101,20 @@ def against_tshark(folder: Path, name: str, runs: int, native: Path | None) -> d
     row = medians(name, commands, path)
     row["times_as_fast"] = round(row["seconds"]["tshark"] / row["seconds"]["kdissect"], 2)
     return row
+
+
+def by_command(folder: Path, runs: int) -> dict[str, Any]:
+    """Measure the commands beside `analyze` on one capture."""
+    path = capture(folder, OTHER_COMMANDS)
+    lines = other_commands.command_lines(path, folder)
+    found = medians(
+        path.stem,
+        {name: (words, runs) for name, words in lines.items()},
+        path,
+        partial(other_commands.emptied, folder),
+    )
+    other_commands.emptied(folder)
+    return found
 
 
 def alone(folder: Path, name: str, runs: int) -> dict[str, Any]:
@@ -317,6 +277,7 @@ def parts(folder: Path, wanted: list[str], runs: int, native: Path | None = None
         Part("timeline", timeline),
         Part("light", lambda: light.measured(folder, native)),
         *of("captures", AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs, native)),
+        *([Part("commands", lambda: by_command(folder, runs))] if OTHER_COMMANDS in wanted else []),
         *of("stages", STAGES, lambda name: of_stages(folder, name)),
         *([Part("cores", lambda: by_cores(folder, min(runs, 2)))] if CORES in wanted else []),
         *of("sizes", BY_SIZE, lambda name: passing(folder, name)),

@@ -3,7 +3,8 @@ at once.
 
 Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
 together, looked at ten times a second. Processor time is that of all processes, those too that outlive the
-command for a moment: this process adopts them, and waits for them.
+command for a moment: this process adopts them, and waits for them. PySpark's daemon ignores the end of its
+workers, so the kernel adds their time to nobody's: it is what they had used when they were last looked at.
 
     python -m tests.bench.measure kdissect analyze CAPTURE
 """
@@ -11,6 +12,7 @@ command for a moment: this process adopts them, and waits for them.
 import ctypes
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -46,12 +48,29 @@ def processor_seconds_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def wait_for_adopted(own: set[int]) -> None:
-    """Wait for all children but those in `own`; each that ends may leave others."""
+def wait_for_adopted(own: set[int]) -> set[int]:
+    """Wait for all children but those in `own`, and return them; each that ends may leave others."""
+    waited: set[int] = set()
     while adopted := set(family(os.getpid(), deep=False)) - own:
         for process in adopted:
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
+        waited |= adopted
+    return waited
+
+
+def uncounted_seconds(process: int) -> float:
+    """Return the processor time of a process whose parent ignores the end of its children.
+
+    The kernel will add it to nobody's (wait(2)). Return 0 for others, and if the process is gone.
+    """
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{fields[1]}/status").read_text()
+        ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+        if ignored >> (signal.SIGCHLD - 1) & 1:
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def family(root: int, deep: bool = True) -> list[int]:
@@ -86,6 +105,7 @@ def pss_kib(process: int) -> int:
 def run(command: list[str], **environment: str) -> Run:
     """Run a command to its end, its output thrown away."""
     peak = 0
+    uncounted: dict[int, float] = {}
     adopt_descendants()
     before, own = processor_seconds_of_children(), set(family(os.getpid(), deep=False))
     began = time.perf_counter()
@@ -97,7 +117,9 @@ def run(command: list[str], **environment: str) -> Run:
     def watch() -> None:
         nonlocal peak
         while not done.wait(POLL_SECONDS):
-            peak = max(peak, sum(pss_kib(one) for one in family(process.pid)))
+            members = family(process.pid)
+            uncounted.update((one, used) for one in members if (used := uncounted_seconds(one)))
+            peak = max(peak, sum(pss_kib(one) for one in members))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -111,9 +133,10 @@ def run(command: list[str], **environment: str) -> Run:
     watcher.join()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed: {(first + rest).decode(errors='replace')}")
-    wait_for_adopted(own)
-    used = round(processor_seconds_of_children() - before, 2)
-    return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None, used)
+    for one in wait_for_adopted(own):
+        uncounted.pop(one, None)
+    used = processor_seconds_of_children() - before + sum(uncounted.values())
+    return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None, round(used, 2))
 
 
 def main() -> None:

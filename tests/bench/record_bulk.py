@@ -1,6 +1,6 @@
-"""Makes a bulk capture: few, large exchanges, two and a half gigabytes of records in batches of about 1 MB.
+"""Makes a bulk capture: few, large exchanges, records in batches of about 1 MB.
 
-`python -m tests.bench.record_bulk OUT.pcap [--megabytes 2400]`. Kafka's own performance tools write and read
+`python -m tests.bench.record_bulk OUT.pcap [--megabytes 800]`. Kafka's own performance tools write and read
 one topic without compression and one with lz4; beside OUT.pcap, OUT.json tells how many records. Needs root
 (tcpdump), Java, mvn.
 """
@@ -77,7 +77,7 @@ def _consume(bootstrap: str, topic: str, codec: str, records: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--megabytes", type=int, default=2_400)
+    parser.add_argument("--megabytes", type=int, default=800)
     asked = parser.parse_args()
     each_way = asked.megabytes * 1_000_000 // _RECORD_BYTES // 2  # every record is written and read
     with KraftCluster(
