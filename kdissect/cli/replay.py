@@ -22,7 +22,7 @@ from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.interrupt import Ending
 from kdissect.cli.replay_load import load_log
-from kdissect.cli.replay_machines import check_machines, machines, run_on_machines
+from kdissect.cli.replay_machines import check_machines, machines, rates_on_machines, run_on_machines
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
 from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
@@ -32,7 +32,7 @@ from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, 
 from kdissect.replay.engine.preflight import brokers_of_log, check_output, check_target
 from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.plan import make_plan
-from kdissect.replay.results.pass_rate import rate_text
+from kdissect.replay.results.pass_rate import rate_text, sending_time
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
 from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
@@ -176,7 +176,7 @@ def _run(
     notice = silent if chosen.quiet else _say
     if prepared.settings.dry_partitions:
         prepared.play(notice)
-        _write(rate_text(played.outcome.results) for played in prepared.passes)
+        _write(rate_text(sending_time(played.outcome.results)) for played in prepared.passes)
         return ExitCode.DONE
     prepared.play(notice, partial(save_pass, prepared, folder, plan), folder)
     code = ExitCode.DONE
@@ -199,6 +199,9 @@ def _run_on_machines(
     plan = make_plan(prepared)
     _refuse_nothing(plan)
     notice = silent if chosen.quiet else _say
+    if prepared.settings.dry_partitions:
+        _write(rates_on_machines(chosen, engine, prepared, notice))
+        return ExitCode.DONE
     folder = _run_folder(chosen, prepared.settings)
     code = ExitCode.DONE
     ending.left = NOT_WRITTEN

@@ -16,6 +16,7 @@ from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.log_files import is_log
 
 if TYPE_CHECKING:
+    from kdissect.replay.machines.machines_run import MachinesRun
     from kdissect.spark.session import Engine
 
 
@@ -23,8 +24,6 @@ def check_machines(chosen: argparse.Namespace) -> None:
     """Raise UsageError unless the options of a run with --master go together."""
     if len(chosen.paths) != 1 or not is_log(chosen.paths[0]):
         raise UsageError("--master takes one replay log, which kdissect replay load writes")
-    if chosen.dry_target:
-        raise UsageError("--dry-target shows what this machine can send, so it takes no --master")
     if chosen.master.startswith("sc://"):
         raise UsageError(
             "a Spark Connect server cannot run the workers of a replay; name the cluster's master"
@@ -53,6 +52,25 @@ def run_on_machines(
     notice: Callable[[str], None],
 ) -> list[Path]:
     """Send by the executors of Spark. Return the directory of each pass."""
+    with _machines_run(chosen, engine, prepared, notice) as run:
+        return run.play(folder, plan)
+
+
+def rates_on_machines(
+    chosen: argparse.Namespace, engine: "Engine", prepared: Replay, notice: Callable[[str], None]
+) -> list[str]:
+    """Have the executors of Spark send to targets in memory. Return how fast they did, as lines of text."""
+    from kdissect.replay.results.pass_rate import worker_rates_text
+
+    with _machines_run(chosen, engine, prepared, notice) as run:
+        return [line for workers in run.play_into_memory() for line in worker_rates_text(workers)]
+
+
+@contextmanager
+def _machines_run(
+    chosen: argparse.Namespace, engine: "Engine", prepared: Replay, notice: Callable[[str], None]
+) -> "Iterator[MachinesRun]":
+    """Start the workers, and end them afterwards."""
     from kdissect.replay.machines.machines_run import MachinesRun, worker_count
     from kdissect.replay.machines.part_worker import send_part
     from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
@@ -71,4 +89,4 @@ def run_on_machines(
     with closing(remote):
         start_workers(context, partial(send_part, invitation=remote.invitation), count, remote.job_failed)
         remote.gather()
-        return MachinesRun(prepared, Path(chosen.paths[0]), remote, notice).play(folder, plan)
+        yield MachinesRun(prepared, Path(chosen.paths[0]), remote, notice)

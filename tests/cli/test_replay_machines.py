@@ -30,8 +30,7 @@ def test_only_a_replay_log_is_taken(tmp_path: Path) -> None:
     check_machines(parse([*RUN, log, *TARGET, "--master", "spark://host:7077"]))
     with pytest.raises(UsageError, match="one replay log"):
         check_machines(parse([*RUN, log, log, *TARGET, "--master", "local[2]"]))
-    with pytest.raises(UsageError, match="takes no --master"):
-        check_machines(parse([*RUN, log, "--dry-target", "--execute", "--master", "local[2]"]))
+    check_machines(parse([*RUN, log, "--dry-target", "--execute", "--master", "local[2]"]))
     with pytest.raises(UsageError, match="a Spark Connect server cannot"):
         check_machines(parse([*RUN, log, *TARGET, "--master", "sc://host:15002"]))
 
@@ -55,3 +54,21 @@ def test_a_local_spark_sends(tmp_path: Path) -> None:
     assert report["accounting"]["captured"] == 1177
     assert [worker["lost"] for worker in report["run"]["workers"]] == ["", ""]
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "worker-0", "worker-1"}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_local_spark_sends_to_targets_in_memory(tmp_path: Path) -> None:
+    make_log([str(CAPTURES / "steady.pcapng")], tmp_path / "log")
+    command = [*RUN, str(tmp_path / "log"), "--dry-target", "--pace", "asap", "--execute", "--quiet"]
+    command += ["--out", str(tmp_path / "run"), "--master", "local[2]"]
+    done = subprocess.run(
+        [*COMMAND, *command], capture_output=True, text=True, check=False, env=environment(KDISSECT_JIT="0")
+    )
+    assert done.returncode == ExitCode.DONE, done.stderr
+    every, *workers = done.stdout.splitlines()
+    counts = [int(line.split(": ")[-1].split()[0].replace(",", "")) for line in workers]
+    assert len(counts) == 2
+    assert all(counts)
+    assert every.startswith(f"{sum(counts):,} requests sent to memory, ")
+    assert not (tmp_path / "run").exists()

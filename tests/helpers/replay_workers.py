@@ -19,6 +19,7 @@ from kdissect.replay.machines.channel import Invitation
 from kdissect.replay.machines.machines_run import MachinesRun
 from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
 from kdissect.replay.plan import make_plan
+from kdissect.replay.results.pass_rate import WorkerRate
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
 from kdissect.replay.settings import ReplaySettings
@@ -104,3 +105,13 @@ def run(
             remote.gather()
             (place,) = MachinesRun(replay, log, remote, lambda _line: None).play(out, make_plan(replay))
     return compare(*read_run(place))
+
+
+def run_into_memory(settings: ReplaySettings, log: Path, count: int = 2) -> list[list[WorkerRate]]:
+    """Replay a log by some workers to targets in memory; return how fast each of them was, by pass."""
+    with closing(Replay(settings, [str(log)])) as replay:
+        replay.learn()
+        remote = RemoteWorkers("127.0.0.1", "", count, settings.breaker)
+        with closing(remote), workers([remote.invitation] * count):
+            remote.gather()
+            return MachinesRun(replay, log, remote, lambda _line: None).play_into_memory()

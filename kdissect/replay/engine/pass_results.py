@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
@@ -22,7 +23,7 @@ from kdissect.replay.target.offsets import Rule
 
 ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
 COLUMNS = ROW.size // 8
-REASON, CAUSE, SPOOL = 2, 6, 16  # columns
+INDEX, REASON, SENT, CAUSE, SPOOL = 0, 2, 4, 6, 16  # columns
 ENDING = struct.Struct("<3q")  # index, disposition, reason: how a row begins
 UNKNOWN = -(1 << 63)  # stands for None
 DISPOSITIONS = tuple(Disposition)
@@ -156,12 +157,23 @@ class ResultTable:
 
     def indices(self) -> list[int]:
         """Return the places of the requests in the capture."""
-        return [int(index) for index in memoryview(self.rows).cast("q")[::COLUMNS]]
+        indices: list[int] = self.column(INDEX).tolist()
+        return indices
 
     def in_order(self) -> list[int]:
         """Return the numbers of all results, in the order of the capture."""
-        order: list[int] = np.argsort(np.array(self.indices(), np.int64), kind="stable").tolist()
+        order: list[int] = np.argsort(self.column(INDEX), kind="stable").tolist()
         return order
+
+    def sent_ns(self) -> NDArray[np.int64]:
+        """Return when requests were sent, of those that were."""
+        column = self.column(SENT)
+        sent_ns: NDArray[np.int64] = column[column != UNKNOWN]
+        return sent_ns
+
+    def column(self, number: int) -> NDArray[np.int64]:
+        """Return a copy of a column of all rows."""
+        return np.frombuffer(self.rows, np.int64).reshape(-1, COLUMNS)[:, number].copy()
 
     def ending(self, number: int) -> tuple[int, Disposition, str]:
         """Return the place of a request in the capture, its disposition and the reason, by its number."""

@@ -40,6 +40,7 @@ from kdissect.replay.machines.run_messages import (
     worker_folder,
 )
 from kdissect.replay.net.transport import now_ns, wall_ns
+from kdissect.replay.results.pass_rate import SendingTime, WorkerRate
 from kdissect.replay.results.run_files import run_summary, write_lines, write_summary
 from kdissect.replay.settings import ReplaySettings
 
@@ -68,6 +69,16 @@ class _Deal:
         return cls(owners, items, [shard_size(part) for part in items])
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What workers have told of a pass, by number."""
+
+    start_ns: int  # on the driver's clock
+    start_wall_ns: int
+    ready: dict[int, ReadyFacts]
+    played: dict[int, ChannelMessage]  # without those that were lost
+
+
 class MachinesRun:
     """All passes of a run."""
 
@@ -80,18 +91,38 @@ class MachinesRun:
 
     def play(self, folder: Path, plan: dict[str, Any]) -> list[Path]:
         """Send all passes. Return their directories. Raise UserError for what a worker lacks."""
-        self._brief()
         places = []
+
+        def play_pass(number: int) -> None:
+            place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
+            self._play_pass(number, place, plan)
+            places.append(place)
+
+        self._each_pass(play_pass)
+        return places
+
+    def play_into_memory(self) -> list[list[WorkerRate]]:
+        """Send all passes to targets in memory, one for each worker. Return how fast each worker sent."""
+        rates = []
+
+        def play_pass(number: int) -> None:
+            sent = self._send(number, None)
+            rates.append([self._rate(worker, sent) for worker in _in_order(self._remote)])
+            self._remote.sending = False
+
+        self._each_pass(play_pass)
+        return rates
+
+    def _each_pass(self, play_pass: Callable[[int], None]) -> None:
+        """Have all passes played, as far as no worker is lost and nothing stops the run."""
+        self._brief()
         with ended_as_by_ctrl_c():
             for number in range(self._replay.settings.loops):
                 if self._replay.settings.loops > 1:
                     self._notice(f"pass {number + 1} of {self._replay.settings.loops}")
-                place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
-                self._play_pass(number, place, plan)
-                places.append(place)
+                play_pass(number)
                 if self._remote.stopped or self._remote.lost():
                     break
-        return places
 
     def _brief(self) -> None:
         """Have all workers load the log."""
@@ -116,34 +147,40 @@ class MachinesRun:
         remote, place = self._remote, place.absolute()
         with UnfinishedOutput(place) as unfinished:
             out = unfinished.directory(mode=0o700)
-            for worker in remote.workers.values():
-                worker.ledger = PartLedger(self._deal.items[worker.number])
-            wall_shift_ns = wall_ns() - now_ns()
-            remote.tell(MessageKind.PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
-            ready = {
-                each: ReadyFacts.of(message.values)
-                for each, message in remote.expect(MessageKind.READY).items()
-            }
-            start_ns = now_ns() + max(facts.lead_ns for facts in ready.values()) + HEAD_START_NS
-            start_wall_ns = start_ns + wall_shift_ns
-            remote.sending = True
-            remote.tell(MessageKind.START, start_ns=start_ns, start_wall_ns=start_wall_ns)
-            played = remote.expect(MessageKind.PLAYED)
+            sent = self._send(number, out)
             stopped = remote.stopped  # Ctrl-C while files are written changes nothing
             remote.tell(MessageKind.WRITE)
             written = remote.expect(MessageKind.WRITTEN)
             self._write_lost(out, written)
-            outcome = self._outcome(played, stopped)
-            summary = run_summary(self._replay, PlayedPass(outcome, [], start_ns, start_wall_ns), plan)
-            workers = [self._worker_facts(worker, ready, played) for worker in _in_order(remote)]
+            outcome = self._outcome(sent, stopped)
+            summary = run_summary(
+                self._replay, PlayedPass(outcome, [], sent.start_ns, sent.start_wall_ns), plan
+            )
+            workers = [self._worker_facts(worker, sent) for worker in _in_order(remote)]
             summary |= {"processes": remote.count, "workers": workers}
             write_summary(out, summary)
             unfinished.move()
         remote.sending = False
 
-    def _orders(self, worker: RemoteWorker, number: int, out: Path, wall_shift_ns: int) -> bytes:
-        settings = self._settings(worker.number)
-        return pickle.dumps(PassOrders(number, self._deal.owners, settings, str(out), wall_shift_ns))
+    def _send(self, number: int, out: Path | None) -> _Sent:
+        """Have all workers send a pass; they write to a directory later, if there is one."""
+        remote = self._remote
+        for worker in remote.workers.values():
+            worker.ledger = PartLedger(self._deal.items[worker.number])
+        wall_shift_ns = wall_ns() - now_ns()
+        remote.tell(MessageKind.PASS, lambda worker: self._orders(worker, number, out, wall_shift_ns))
+        ready = {
+            each: ReadyFacts.of(message.values) for each, message in remote.expect(MessageKind.READY).items()
+        }
+        start_ns = now_ns() + max(facts.lead_ns for facts in ready.values()) + HEAD_START_NS
+        start_wall_ns = start_ns + wall_shift_ns
+        remote.sending = True
+        remote.tell(MessageKind.START, start_ns=start_ns, start_wall_ns=start_wall_ns)
+        return _Sent(start_ns, start_wall_ns, ready, remote.expect(MessageKind.PLAYED))
+
+    def _orders(self, worker: RemoteWorker, number: int, out: Path | None, wall_shift_ns: int) -> bytes:
+        settings, place = self._settings(worker.number), "" if out is None else str(out)
+        return pickle.dumps(PassOrders(number, self._deal.owners, settings, place, wall_shift_ns))
 
     def _settings(self, number: int) -> ReplaySettings:
         """Return the settings of a worker: its part of the limits. The driver judges shares of errors."""
@@ -159,21 +196,29 @@ class MachinesRun:
                 if not place.exists():
                     write_lines(place, worker.ledger.lines(worker.lost))
 
-    def _outcome(self, played: dict[int, ChannelMessage], stopped: str) -> PassOutcome:
+    def _outcome(self, sent: _Sent, stopped: str) -> PassOutcome:
         """Return the sums over all workers that have told theirs."""
         outcomes: list[PassOutcome] = [
-            pickle.loads(played[number].body)  # noqa: S301 - of a worker that knew the token
-            for number in sorted(played)
+            pickle.loads(sent.played[number].body)  # noqa: S301 - of a worker that knew the token
+            for number in sorted(sent.played)
         ]
         merged = merge_outcomes(outcomes)
         merged.stopped = stopped or "; ".join(worker.lost for worker in self._remote.lost())
         return merged
 
-    def _worker_facts(
-        self, worker: RemoteWorker, ready: dict[int, ReadyFacts], played: dict[int, ChannelMessage]
-    ) -> dict[str, Any]:
+    def _rate(self, worker: RemoteWorker, sent: _Sent) -> WorkerRate:
+        """Return how fast a worker sent, on the driver's clock."""
+        sending, played = SendingTime(), sent.played.get(worker.number)
+        if played is not None:
+            end = PlayedFacts.of(played.values)
+            on_worker = SendingTime(end.sent, end.first_sent_ns, end.last_sent_ns)
+            sending = on_worker.moved(-end.offset_ns)
+        return WorkerRate(worker.name, worker.lost, sending)
+
+    def _worker_facts(self, worker: RemoteWorker, sent: _Sent) -> dict[str, Any]:
         """Return what the files of the run say of a worker; times are ms."""
         number, size = worker.number, self._deal.sizes[worker.number]
+        ready, played = sent.ready, sent.played
         facts: dict[str, Any] = {
             "number": number,
             "host": worker.host,

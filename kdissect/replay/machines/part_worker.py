@@ -35,6 +35,7 @@ from kdissect.replay.machines.run_messages import (
 )
 from kdissect.replay.machines.worker_link import DriverGone, DriverLink
 from kdissect.replay.net.transport import now_ns, wall_ns
+from kdissect.replay.results.pass_rate import sending_time
 from kdissect.replay.results.run_files import pair_lines, run_summary, write_run
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import ReplaySettings
@@ -137,12 +138,13 @@ class _Pass:
     ) -> None:
         self._number, self._link, self._replay, self._orders = number, link, replay, orders
         self._settings = replace(orders.settings, tls=settings.tls)
-        self._folder = Path(orders.out) / worker_folder(number)
+        self._folder = Path(orders.out) / worker_folder(number) if orders.out else None
 
     def play(self) -> None:
         """Send, tell what came of it, and write it down."""
         link, feed = self._link, ProgressFeed(self._link)
-        check_writable(self._orders.out)
+        if self._folder is not None:
+            check_writable(self._orders.out)
         worker = self._worker(feed, link.clock_offset())
         clock = link.clock_offset()  # again, since preparing takes time
         now = now_ns()
@@ -157,8 +159,11 @@ class _Pass:
             gc.unfreeze()
         feed.end(outcome.results)
         later = link.clock_offset()
-        facts = PlayedFacts(_first_late_ns(outcome), later.offset_ns, later.error_ns)
+        sent = sending_time(outcome.results)
+        facts = PlayedFacts(_first_late_ns(outcome), later.offset_ns, later.error_ns, *sent)
         link.send(MessageKind.PLAYED, pickle.dumps(without_requests(outcome)), **facts.values())
+        if self._folder is None:
+            return
         link.wait(MessageKind.WRITE)
         played = PlayedPass(outcome, [self._replay.spool], start_ns, start["start_wall_ns"])
         write_run(self._folder, run_summary(self._replay, played, {}), pair_lines(self._replay, played))

@@ -22,11 +22,12 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import COLUMNS, DISPOSITIONS, ResultTable
 from kdissect.replay.engine.player import Player
-from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.machines.run_messages import FEED_NS, MessageKind
 from kdissect.replay.machines.worker_link import DriverLink
 
 QUICK = 1  # level of compression
+NOTHING = -1  # in place of a disposition: nothing is known
 
 
 class ProgressFeed:
@@ -55,7 +56,7 @@ class ProgressFeed:
 
 def packed_endings(results: ResultTable) -> bytes:
     """Return place and disposition of each result."""
-    rows = np.frombuffer(bytes(results.rows), np.int64).reshape(-1, COLUMNS)
+    rows = np.frombuffer(results.rows, np.int64).reshape(-1, COLUMNS)
     return zlib.compress(np.ascontiguousarray(rows[:, :2]).tobytes(), QUICK)
 
 
@@ -69,31 +70,34 @@ class PartLedger:
 
     def __init__(self, items: Sequence[ReplayItem]) -> None:
         self.items = items
-        self._endings: dict[int, int] = {}
+        self._indices = request_column(items, "index")
+        self._codes = np.full(int(self._indices.max(initial=NOTHING)) + 1, NOTHING, np.int8)
 
     def add(self, body: bytes) -> None:
         """Note a report of progress. Raise ValueError for one that no worker sends."""
         try:
-            rows = unpacked_endings(body).tolist()
+            rows = unpacked_endings(body)
         except zlib.error as error:
             raise ValueError(str(error)) from None
-        for index, code in rows:
-            if not 0 <= code < len(DISPOSITIONS):
-                raise ValueError(f"no disposition has the number {code}")
-            self._endings[index] = code
+        indices, codes = rows[:, 0], rows[:, 1]
+        wrong = codes[(codes < 0) | (codes >= len(DISPOSITIONS))]
+        if len(wrong):
+            raise ValueError(f"no disposition has the number {wrong[0]}")
+        own = (indices >= 0) & (indices < len(self._codes))
+        self._codes[indices[own]] = codes[own]
 
     def __len__(self) -> int:
         """Return how many requests have ended, without those that are never sent."""
-        return sum(item.request.index in self._endings for item in self.items if item.refusal is None)
+        return int(((self._codes[self._indices] != NOTHING) & sent_mask(self.items)).sum())
 
     def lines(self, reason: str) -> Iterator[str]:
         """Yield all requests as lines of JSON, counted together, for a worker that was lost for a reason."""
         counted: Counter[tuple[int, str, str]] = Counter()
         for item in self.items:
-            code = self._endings.get(item.request.index)
+            code = int(self._codes[item.request.index])
             if item.refusal is not None:
                 disposition, why = item.refusal.bucket, item.refusal.reason
-            elif code is None:
+            elif code == NOTHING:
                 disposition, why = Disposition.POLICY, f"nothing is known of it: {reason}"
             else:
                 disposition, why = DISPOSITIONS[code], f"its result was lost: {reason}"

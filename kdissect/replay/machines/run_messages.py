@@ -15,6 +15,8 @@
     WRITTEN                         ─►
                                     ◄─   PASS again, or END
 
+Of a run into memory nothing is written, so WRITE and WRITTEN are left out.
+
 Either side may send ALIVE at any time, STOP while requests are sent, and a worker FAILED. Who is silent for
 `LOST_S` is gone. The driver trusts the workers that it has let in, as any driver of Spark does: an outcome is
 a pickled object.
@@ -75,7 +77,7 @@ class PassOrders:
     number: int  # of the pass
     owners: dict[int, int]  # connection -> worker
     settings: ReplaySettings  # with the worker's part of the limits
-    out: str  # the directory that the worker's own one is made in
+    out: str  # the directory that the worker's own one is made in; "": nothing is written
     wall_shift_ns: int  # of the driver: from the clock of the run to the time of day
 
 
@@ -105,11 +107,14 @@ class ReadyFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlayedFacts:
-    """Facts about the clock that a worker reports when it has ended."""
+    """Facts about the clock and about the time of sending that a worker reports when it has ended."""
 
     first_late_ns: int  # how much later than due its first request left
     offset_ns: int
     error_ns: int
+    sent: int = 0  # requests,
+    first_sent_ns: int = 0  # the first and the last of them on the worker's clock
+    last_sent_ns: int = 0
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:

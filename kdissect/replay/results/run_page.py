@@ -28,8 +28,10 @@ from kdissect.replay.results.run_tables import (
     record_table,
     rewrite_table,
     skipped_table,
+    start_spread,
     sum_of_requests,
     words,
+    worker_table,
 )
 from kdissect.report.render.html.page import content_security_policy, static_style
 from kdissect.text import format_share
@@ -55,7 +57,18 @@ Row = tuple["Value | Markup", ...]
 
 def page(report: Report) -> str:
     """Return the page of a comparison."""
-    sections = (_figures, _requests, _timeline, _errors, _checks, _records, _latencies, _lags, _rewrites)
+    sections = (
+        _figures,
+        _requests,
+        _timeline,
+        _errors,
+        _checks,
+        _records,
+        _latencies,
+        _lags,
+        _workers,
+        _rewrites,
+    )
     body = element(
         "body",
         _top(report),
@@ -239,6 +252,12 @@ def _latencies(report: Report) -> Markup:
 def _lags(report: Report) -> Markup:
     on_time = element("p", "Every request was sent on time.", class_="empty good")
     return _section("Behind schedule", "by cause", _table(lag_table(report)) or on_time)
+
+
+def _workers(report: Report) -> Markup:
+    """Return the machines that have sent, if there were several."""
+    workers = report["run"].get("workers") or ()
+    return _section("Workers", start_spread(workers), _table(worker_table(report))) if workers else NOTHING
 
 
 def _rewrites(report: Report) -> Markup:

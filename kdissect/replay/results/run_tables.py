@@ -3,7 +3,7 @@
 Counts are exact, since the sums are to be checked. Durations are written as everywhere, see `kdissect.text`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kdissect.replay.results.glossary import CAUSES, change_of, first_place
@@ -126,6 +126,39 @@ def lag_table(report: Report) -> RunTable:
     )
 
 
+def worker_table(report: Report) -> RunTable:
+    """Return the workers of a run by several machines, with their shares of the load."""
+    return RunTable(
+        (
+            *words("worker", "host"),
+            *figures("requests", "bytes", "connections", "ended", "started", "clock differs"),
+            *words("lost"),
+        ),
+        [
+            (
+                f"worker {worker['number']}",
+                worker["host"],
+                worker["requests"],
+                worker["bytes"],
+                worker["connections"],
+                worker["ended"],
+                None if worker["start_ms"] is None else f"+{_duration(worker['start_ms'])}",
+                _duration(abs(worker["clock_offset_ms"])),
+                worker["lost"] or None,
+            )
+            for worker in report["run"].get("workers") or ()
+        ],
+    )
+
+
+def start_spread(workers: Sequence[Mapping[str, Any]]) -> str:
+    """Return how far apart workers have started, and how far their clocks are from the driver's."""
+    starts = [worker["start_ms"] for worker in workers if worker["start_ms"] is not None]
+    spread = _duration(max(starts) - min(starts)) if starts else "unknown"
+    apart = _duration(max(abs(worker["clock_offset_ms"]) for worker in workers))
+    return f"start spread {spread}; clocks differ from the driver's by {apart} at most"
+
+
 def offset_table(report: Report) -> RunTable:
     """Return by which rules the offsets of each partition were translated."""
     return RunTable(
@@ -145,8 +178,10 @@ def rewrite_table(report: Report) -> RunTable:
     )
 
 
+def _duration(value_ms: float) -> str:
+    return format_duration(round(value_ms * 1_000_000))
+
+
 def _durations(values_ms: Mapping[str, float] | None, names: Iterable[str]) -> Iterable[Value]:
     """Return durations as text; None where nothing was measured."""
-    return [
-        None if values_ms is None else format_duration(round(values_ms[name] * 1_000_000)) for name in names
-    ]
+    return [None if values_ms is None else _duration(values_ms[name]) for name in names]

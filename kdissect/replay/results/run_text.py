@@ -27,6 +27,7 @@ from kdissect.replay.results.run_tables import (
     record_table,
     rewrite_table,
     skipped_table,
+    start_spread,
     sum_of_requests,
     words,
 )
@@ -184,11 +185,8 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield where a run was sent from, if several machines did."""
     if not workers:
         return
-    starts = [worker["start_ms"] for worker in workers if worker["start_ms"] is not None]
-    spread = format_duration(round((max(starts) - min(starts)) * 1e6)) if starts else "unknown"
-    apart = format_duration(round(max(abs(worker["clock_offset_ms"]) for worker in workers) * 1e6))
     count = f"{len(workers)} workers" if len(workers) > 1 else "1 worker"
-    yield f"  {count}: start spread {spread}; clocks differ from the driver's by {apart} at most"
+    yield f"  {count}: {start_spread(workers)}"
     for worker in workers:
         ended = "" if not worker["lost"] else f", of which {worker['ended']:,} are known to have ended"
         yield (

@@ -17,15 +17,16 @@ from kdissect.replay.engine.run import Replay
 from kdissect.replay.machines.machines_run import worker_count
 from kdissect.replay.machines.remote_workers import RemoteWorkers, WhenLost
 from kdissect.replay.plan import make_plan
+from kdissect.replay.results.pass_rate import sending_time
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run, save_passes
 from kdissect.replay.results.run_text import comparison_text
-from kdissect.replay.settings import Caps, Pace, ReplaySettings
+from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Caps, Pace, ReplaySettings
 from kdissect.text import parse_address
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.null_target import null_target
 from tests.helpers.replay_logs import make_log
-from tests.helpers.replay_workers import Relay, run
+from tests.helpers.replay_workers import Relay, run, run_into_memory
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +141,21 @@ def test_ctrl_c_ends_all_workers_in_order(target: tuple[str, int], log: Path, tm
     assert "incomplete: interrupted" in report["because"]
     assert [worker["lost"] for worker in report["run"]["workers"]] == ["", ""]
     assert report["accounting"]["sent_as"]["answered"] > 0
+
+
+def test_workers_send_to_targets_in_memory_and_write_nothing(log: Path, tmp_path: Path) -> None:
+    how = asked(DRY_TARGET, dry_partitions=1, known_target=DRY_CLUSTER, pace=Pace.ASAP)
+    before = set(log.parent.iterdir())
+    with closing(Replay(how, [str(log)])) as replay:
+        replay.learn()
+        replay.play()
+        one = sending_time(replay.passes[0].outcome.results)
+    ((first, second),) = run_into_memory(how, log)
+    assert (first.lost, second.lost) == ("", "")
+    assert first.sent.requests + second.sent.requests == one.requests > 0
+    assert min(first.sent.requests, second.sent.requests) > 0
+    assert abs(first.sent.first_ns - second.sent.first_ns) < 10**9
+    assert set(log.parent.iterdir()) == before
 
 
 def test_limits_hold_for_the_sum(target: tuple[str, int], log: Path, tmp_path: Path) -> None:
