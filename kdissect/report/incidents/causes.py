@@ -40,6 +40,7 @@ FOLLOWS_A_LOST_SERVER = (
         (
             "replicas_missing",
             "leader_missing",
+            "coordinator_missing",
             "leader_moved",
             "leadership_left",
             "coordinator_left",

@@ -4,14 +4,15 @@ leader_election             partitions got another leader while both brokers wen
 coordinator_moved           groups got another coordinator while both brokers went on
 too_few_in_sync_replicas    writes are refused since replicas are missing
 partition_without_leader    a topic has no leader, for longer than an election takes
+coordinator_missing         groups or transactions have no coordinator, for longer than a move takes
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
-from kdissect.protocol.error_codes import LEADER_MOVED
+from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED, error_name
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
-from kdissect.report.incidents.client_links import LED_BY_CLIENTS
+from kdissect.report.incidents.client_links import LED_BY_CLIENTS, joined
 from kdissect.report.incidents.network_causes import EVER
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
@@ -24,6 +25,9 @@ ELECTED_THINGS = 2
 ELECTED_CLIENTS = 2
 EARLY_NS = 3 * SECOND
 """In the first seconds of a capture clients still learn who leads: errors of that time tell of no move."""
+
+APART_NS = 15 * SECOND
+"""Clients back off: the search for a coordinator of one group and of another may begin so far apart."""
 
 NAMED = 3
 LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
@@ -101,6 +105,40 @@ def partition_without_leader(case: Case) -> Diagnosis | None:
     errors = case.anchor
     sentence = _topic_sentence(errors, "has no leader", _missing_brokers(case), "request")
     return _of_topic(errors, sentence, 0.9, "brokers answer with LEADER_NOT_AVAILABLE")
+
+
+def coordinator_missing(case: Case) -> Diagnosis | None:
+    """Groups or transactional ids have no coordinator, or one that stays busy with loading."""
+    own = case.anchor
+    core = (own, *case.near((own.kind,), Relation.ANYWHERE, APART_NS, APART_NS))
+    begin = min(signal.begin_ns for signal in core)
+    groups = sorted({group for signal in core for group in signal.groups})
+    clients = sorted({client for signal in core for client in signal.clients})
+    if groups:
+        who = f"{'Group' if len(groups) == 1 else 'Groups'} {listed(groups, NAMED)}"
+        subject = Subject(kind=SubjectKind.GROUP, name=groups[0])
+    else:
+        who, subject = f"Transactions of {listed(clients, NAMED)}", own.subject
+    gone = _missing_brokers(case)
+    away = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
+    errors = sorted({error_name(signal.measures["code"]) for signal in core})
+    return joined(
+        core,
+        subject,
+        f"{who} {'has' if len(groups) == 1 else 'have'} no coordinator since {format_clock(begin)}{away}: "
+        f"{counted(sum(signal.measures['count'] for signal in core), 'request')} of "
+        f"{counted(len(clients), 'client')} refused with {listed(errors, NAMED)}, {_until(core)}",
+        0.9,
+        "brokers say so for longer than a move of a coordinator takes",
+    )
+
+
+def _until(core: Sequence[Signal]) -> str:
+    """Return how long signals last together, as the end of a sentence."""
+    if any(signal.end_ns is None for signal in core):
+        return "to the end of the capture"
+    begin, end = min(signal.begin_ns for signal in core), max(signal.end_ns or 0 for signal in core)
+    return f"for {format_duration(end - begin)}"
 
 
 def _missing_brokers(case: Case) -> list[str]:
@@ -195,6 +233,25 @@ CLUSTER_CAUSES = (
         "down. The partitions can be neither written nor read.",
         next="kafka-topics --describe --unavailable-partitions; start the brokers that hold the replicas; "
         "only if their records may be lost, elect another replica (unclean leader election)",
+    ),
+    Cause(
+        name="coordinator_missing",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("coordinator_missing",),
+        judge=coordinator_missing,
+        links=(
+            Link(("errors_repeated",), Relation.GROUP, APART_NS, APART_NS, COORDINATOR_ERRORS),
+            Link(("coordinator_left", "commit_failed", "rebalance_storm", "member_lost"), Relation.GROUP),
+            Link(("retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT, APART_NS, 30 * SECOND),
+        ),
+        needs="requests of a group or a transactional id, or the search for its coordinator, are refused with "
+        "COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, for 8 s or more",
+        against="a broker died or was stopped: then its coordinators move",
+        means="The partition of __consumer_offsets or __transaction_state that holds it has no leader, cannot "
+        "be created, or is still being read. Members can neither join nor commit.",
+        next="kafka-topics --describe for these two topics; offsets.topic.replication.factor and "
+        "transaction.state.log.replication.factor against the number of brokers; the log of the coordinator",
     ),
     Cause(
         name="follower_behind",

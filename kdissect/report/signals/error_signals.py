@@ -3,6 +3,7 @@
     errors_repeated     an error code of an API, for one topic, group or transactional id, several times
     replicas_missing    the same, where the error is that too few replicas are in sync
     leader_missing      the same, where a topic has no leader for so long that nobody may be elected
+    coordinator_missing the same, where a group or a transactional id has no coordinator for so long
     leadership_left     a server refuses requests for partitions that it led
     coordinator_left    a server refuses requests of groups or transactions that it coordinated
 
@@ -83,9 +84,11 @@ ERROR_KINDS = (
     SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
     SignalKind("replicas_missing", "writes refused for want of in-sync replicas", SignalCounts.ERRORS),
     SignalKind("leader_missing", "a topic has no leader", SignalCounts.ERRORS),
+    SignalKind("coordinator_missing", "a group or transaction has no coordinator", SignalCounts.ERRORS),
     SignalKind("leadership_left", "a server refuses partitions that it led", SignalCounts.ERRORS),
     SignalKind("coordinator_left", "a server refuses groups that it coordinated", SignalCounts.ERRORS),
 )
+NO_COORDINATOR = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 NAMED = 3
 REPLICA = "broker-"
@@ -176,6 +179,8 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
 def _kind(error: Observation, lasted_ns: int) -> str:
     if error.code in LOST_REPLICAS:
         return "replicas_missing"
+    if error.code in NO_COORDINATOR:
+        return "coordinator_missing"
     leaderless = error.code == ErrorCode.LEADER_NOT_AVAILABLE and lasted_ns >= LEADERLESS_NS
     return "leader_missing" if leaderless else "errors_repeated"
 

@@ -1,7 +1,8 @@
-"""Causes that lie with the cluster: too few in-sync replicas, with and without a broker that is gone."""
+"""Causes that lie with the cluster: missing replicas, leaders and coordinators."""
 
 from pathlib import Path
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
@@ -57,6 +58,30 @@ def test_a_topic_that_gets_a_leader_soon(tmp_path: Path) -> None:
     story, _ = cluster(lambda node, at_ms: 3)
     without_leader(story, 12_000, 14_000)
     assert "partition_without_leader" not in {row.cause for row in analyzed(story, tmp_path).incidents}
+
+
+def searches(story: Story, begin_ms: int, end_ms: int) -> None:
+    """Add a member that looks for the coordinator of its group, which has none in some time."""
+    line = story.connect("10.1.0.8", ("10.0.0.1", 9092), client_id="searcher", at_ms=begin_ms - 50)
+    for at_ms in range(begin_ms, 28_000, 400):
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if at_ms < end_ms else 0
+        found = {"error_code": error, "node_id": -1 if error else 1, "host": "b1", "port": 9092}
+        line.call(at_ms, 1, ApiKey.FIND_COORDINATOR, 0, {"key": "readers"}, found)
+
+
+def test_a_group_that_stays_without_a_coordinator(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    searches(story, 12_000, 30_000)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("coordinator_missing", "readers")
+    assert "Group readers has no coordinator since" in incident.headline
+    assert incident.headline.endswith("refused with COORDINATOR_NOT_AVAILABLE, to the end of the capture")
+
+
+def test_a_group_that_finds_its_coordinator_soon(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: 3)
+    searches(story, 12_000, 15_000)
+    assert analyzed(story, tmp_path).incidents == ()
 
 
 def test_a_write_that_is_refused_once_is_no_incident(tmp_path: Path) -> None:
