@@ -71,7 +71,7 @@ class _Deal:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What workers have told of a pass, by number."""
+    """Reports of the workers about a pass, by number."""
 
     start_ns: int  # on the driver's clock
     start_wall_ns: int

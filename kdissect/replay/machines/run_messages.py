@@ -15,7 +15,7 @@
     WRITTEN                         ─►
                                     ◄─   PASS again, or END
 
-Of a run into memory nothing is written, so WRITE and WRITTEN are left out.
+A run into memory has no WRITE and WRITTEN, since nothing is written.
 
 Either side may send ALIVE at any time, STOP while requests are sent, and a worker FAILED. Who is silent for
 `LOST_S` is gone. The driver trusts the workers that it has let in, as any driver of Spark does: an outcome is
