@@ -245,11 +245,11 @@ CLUSTER_CAUSES = (
             Link(("coordinator_left", "commit_failed", "rebalance_storm", "member_lost"), Relation.GROUP),
             Link(("retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT, APART_NS, 30 * SECOND),
         ),
-        needs="requests of a group or a transactional id, or the search for its coordinator, are refused with "
-        "COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, for 8 s or more",
+        needs="requests of a group or a transactional id, or the search for its coordinator, are refused "
+        "with COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, for 8 s or more",
         against="a broker died or was stopped: then its coordinators move",
-        means="The partition of __consumer_offsets or __transaction_state that holds it has no leader, cannot "
-        "be created, or is still being read. Members can neither join nor commit.",
+        means="The partition of __consumer_offsets or __transaction_state that holds it has no leader, "
+        "cannot be created, or is still being read. Members can neither join nor commit.",
         next="kafka-topics --describe for these two topics; offsets.topic.replication.factor and "
         "transaction.state.log.replication.factor against the number of brokers; the log of the coordinator",
     ),
