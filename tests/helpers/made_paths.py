@@ -18,6 +18,8 @@ LENGTH_S = 40
 BROKER_HOSTS = ("10.0.0.1", "10.0.0.2")
 CLIENT_HOSTS = ("10.1.0.1", "10.1.0.2")
 BEGIN = T // SECOND * SECOND
+CUT_S, BACK_S = 15, 23
+"""When a path is cut, and when it is well again."""
 
 
 def pair_connections(client_id: str | None = None) -> list[Row]:
@@ -91,3 +93,21 @@ def report_of(
 def causes(summary: Summary) -> list[tuple[str, str]]:
     """Return cause and subject of each incident."""
     return [(incident.cause, incident.subject.name) for incident in summary.incidents]
+
+
+def sender_of(row: Row) -> str:
+    """Return the host that sends in a step."""
+    return row["client_host"] if row["to_server"] else row["server_host"]
+
+
+def without(rows: list[Row], hosts: set[str], pair: set[str]) -> list[Row]:
+    """Return steps without those that `hosts` send to each other host of a pair while the path is cut."""
+    return [
+        row
+        for row in rows
+        if not (
+            CUT_S <= (row["begin_ns"] - BEGIN) // SECOND < BACK_S
+            and sender_of(row) in hosts
+            and pair <= {row["client_host"], row["server_host"]}
+        )
+    ]

@@ -11,8 +11,6 @@ else a pair of hosts.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +18,17 @@ from kdissect.report.findings.connection_evidence import connection_evidence, se
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
-from kdissect.report.signals.path_series import Direction, PathSeries, PathStep, Standstill, common_host
+from kdissect.report.signals.path_pauses import pauses
+from kdissect.report.signals.path_series import (
+    SILENT_NS,
+    Direction,
+    Episode,
+    PathSeries,
+    PathStep,
+    Standstill,
+    common_host,
+    gaps_between,
+)
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import counted
 from kdissect.text import format_clock, format_duration
@@ -32,19 +40,7 @@ PATH_KINDS = (
 )
 
 SECOND = 10**9
-SILENT_NS = 2 * SECOND
-"""A shorter silence with retransmissions is a burst of losses."""
-
 STUCK_REPEATS = 2
-PAUSED_NS, PAUSED_CLIENTS, BUSY_SECONDS = 4 * SECOND, 2, 5
-"""A pause without retransmissions counts if it is longer, of several clients, and in the midst of traffic."""
-
-EDGE_NS = SECOND // 20
-"""Requests just before a pause are its last packets, and their responses the first ones after it."""
-
-BACK_NS = 3 * SECOND
-"""A client opens another connection this soon after a path is well again, or later."""
-
 TOGETHER_NS = 6 * SECOND
 """Pairs of hosts that fall silent within this have one reason; quiet ones notice it later."""
 
@@ -60,21 +56,12 @@ PASSING_REPEATS = 4
 """A segment that is sent again more often in a row does not pass at all: that is no loss by chance."""
 
 
-class Episode(NamedTuple):
-    """Event of one pair of hosts, from a time to another (None: to the end of the capture)."""
-
-    pair: Direction
-    begin_ns: int
-    end_ns: int | None
-    measures: dict[str, int]
-
-
 def path_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about paths."""
     series = PathSeries(context)
     silences = list(_silences(series, context.end_ns))
     known = {frozenset(one.pair) for one in silences}
-    silences += [one for one in _pauses(context, series) if frozenset(one.pair) not in known]
+    silences += [one for one in pauses(context, series) if frozenset(one.pair) not in known]
     silent = list(_grouped(silences))
     for episodes in silent:
         yield _silence(context, series, episodes)
@@ -125,15 +112,9 @@ def _silences(series: PathSeries, end_ns: int) -> Iterator[Episode]:
 
 def _gaps(steps: list[PathStep], end_ns: int) -> list[tuple[int, int]]:
     """Return the times of `SILENT_NS` or more without a packet of the sender."""
-    return _gaps_between(
+    return gaps_between(
         [(one.first_ns, one.last_ns) for one in steps if one.first_ns and one.last_ns], end_ns
     )
-
-
-def _gaps_between(heard: list[tuple[int, int]], end_ns: int) -> list[tuple[int, int]]:
-    """Return the times of `SILENT_NS` or more between what was heard; none if nothing was."""
-    steps = pairwise([*heard, (end_ns, end_ns)])
-    return [(last, first) for (_, last), (first, _) in steps if first - last >= SILENT_NS]
 
 
 def _silence(context: SignalContext, series: PathSeries, episodes: list[Episode]) -> Signal:
@@ -153,56 +134,6 @@ def _silence(context: SignalContext, series: PathSeries, episodes: list[Episode]
         + (f"data was sent again {counted(repeats, 'time')}" if repeats else "both hosts talked with others"),
         {"repeats": repeats, "silent_ns": (context.end_ns if end is None else end) - begin},
     )
-
-
-def _pauses(context: SignalContext, series: PathSeries) -> Iterator[Episode]:
-    """Yield pairs of hosts on which several busy clients fall silent together and go on together.
-
-    Their requests may get lost before they come to where the capture was made, so nothing is sent again.
-    Both hosts talk with others in the meantime.
-    """
-    for pair in sorted({(min(one), max(one)) for one in series.steps}):
-        heard = series.heard(pair)
-        for begin, end in _gaps_between(heard, context.end_ns):
-            if end < context.end_ns and end - begin >= PAUSED_NS and _is_busy(heard, begin, end):
-                rows = series.connections([pair])
-                if series.answered_after(rows, begin + EDGE_NS, end - EDGE_NS):
-                    continue
-                paused = _paused(context, rows, begin, end)
-                clients = len(np.unique(context.connections.client[paused]))
-                others = all(_talks_elsewhere(series, host, pair, begin, end) for host in pair)
-                if clients >= PAUSED_CLIENTS and others:
-                    yield Episode(pair, begin, end, {"repeats": 0, "connections": len(paused)})
-
-
-def _paused(context: SignalContext, rows: np.ndarray, begin_ns: int, end_ns: int) -> np.ndarray:
-    """Return the connections that a pause interrupts, of clients that go on when it ends.
-
-    Some go on with a connection that they have, and some open another one. A connection that was closed
-    before the pause has nothing to do with it.
-    """
-    facts = context.connections
-    before = rows[(facts.first_ns[rows] < begin_ns) & (facts.last_ns[rows] >= begin_ns - SECOND)]
-    before = before[~facts.ends[before] | (facts.closed_ns[before] >= begin_ns)]
-    after = rows[(facts.last_ns[rows] > end_ns) & (facts.first_ns[rows] <= end_ns + BACK_NS)]
-    found: np.ndarray = before[np.isin(facts.client[before], facts.client[after])]
-    return found
-
-
-def _is_busy(heard: list[tuple[int, int]], begin_ns: int, end_ns: int) -> bool:
-    """Return whether packets came in nearly every second before and after a pause."""
-    before = {first // SECOND for first, _ in heard if begin_ns - BUSY_SECONDS * SECOND <= first <= begin_ns}
-    after = {first // SECOND for first, _ in heard if end_ns <= first <= end_ns + BUSY_SECONDS * SECOND}
-    return len(before) >= BUSY_SECONDS - 1 and len(after) >= BUSY_SECONDS - 2
-
-
-def _talks_elsewhere(series: PathSeries, host: str, pair: Direction, begin_ns: int, end_ns: int) -> bool:
-    """Return whether a host talks with another one in every second of a span."""
-    seconds = set(range(begin_ns // SECOND + 1, end_ns // SECOND))
-    for one in series.steps:
-        if host in one and frozenset(one) != frozenset(pair):
-            seconds -= {first // SECOND for first, _ in series.heard((min(one), max(one)))}
-    return not seconds
 
 
 # Round trips

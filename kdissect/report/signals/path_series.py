@@ -8,6 +8,7 @@ have no path between them, so pairs with one address are left out.
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,9 @@ from kdissect.report.timeline.signal_tables import WAITS
 
 Direction = tuple[str, str]
 """The host that sends data, and the one that receives it."""
+
+SILENT_NS = 2 * 10**9
+"""A shorter silence with retransmissions is a burst of losses."""
 
 
 class PathStep(NamedTuple):
@@ -53,6 +57,15 @@ class Standstill(NamedTuple):
     most_repeats: int
     segment_bytes: int
     idle_ns: int
+
+
+class Episode(NamedTuple):
+    """Event of one pair of hosts, from a time to another (None: to the end of the capture)."""
+
+    pair: Direction
+    begin_ns: int
+    end_ns: int | None
+    measures: dict[str, int]
 
 
 class PathSeries:
@@ -113,6 +126,11 @@ class PathSeries:
         ]
         return np.array(chosen, np.int64)
 
+    def are_clients(self, connections: np.ndarray, host: str) -> bool:
+        """Return whether a host is the client of all these connections."""
+        clients, _ = self._ends
+        return all(clients[row] == host for row in connections.tolist())
+
     def waits(self, connections: np.ndarray, begin_ns: int, end_ns: int) -> tuple[int, int]:
         """Return how many requests of connections waited in a span of time, and how long together."""
         waits = self._context.table(WAITS)
@@ -172,3 +190,9 @@ def common_host(pairs: Iterable[Direction]) -> str | None:
         return None
     shared = frozenset.intersection(*distinct)
     return next(iter(shared)) if len(shared) == 1 else None
+
+
+def gaps_between(heard: list[tuple[int, int]], end_ns: int) -> list[tuple[int, int]]:
+    """Return the times of `SILENT_NS` or more between what was heard; none if nothing was."""
+    steps = pairwise([*heard, (end_ns, end_ns)])
+    return [(last, first) for (_, last), (first, _) in steps if first - last >= SILENT_NS]

@@ -3,40 +3,25 @@
 import pytest
 
 from tests.helpers.made_paths import (
+    BACK_S,
     BEGIN,
     BROKER_HOSTS,
     CLIENT_HOSTS,
+    CUT_S,
     LENGTH_S,
     MS,
     SECOND,
     causes,
-    pair_connections,
     report_of,
+    sender_of,
     standstill,
     traffic,
+    without,
 )
 from tests.helpers.report_rows import Row
 
 CLIENT, OTHER = CLIENT_HOSTS
 BROKER, SECOND_BROKER = BROKER_HOSTS
-CUT_S, BACK_S = 15, 23
-
-
-def sender_of(row: Row) -> str:
-    return row["client_host"] if row["to_server"] else row["server_host"]
-
-
-def without(rows: list[Row], hosts: set[str], pair: set[str]) -> list[Row]:
-    """Return steps without those that `hosts` send to each other host of a pair while the path is cut."""
-    return [
-        row
-        for row in rows
-        if not (
-            CUT_S <= (row["begin_ns"] - BEGIN) // SECOND < BACK_S
-            and sender_of(row) in hosts
-            and pair <= {row["client_host"], row["server_host"]}
-        )
-    ]
 
 
 def test_nothing_is_wrong_with_steady_traffic() -> None:
@@ -75,53 +60,6 @@ def test_a_frozen_process_whose_host_acknowledges_is_no_dead_path() -> None:
         row | {"segments": 0} for row in traffic(range(CUT_S, BACK_S)) if row["server_host"] == BROKER
     ]
     assert causes(report_of([*steps, *acknowledging])) == []
-
-
-def test_two_clients_that_fall_silent_and_go_on_together() -> None:
-    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
-    (incident,) = report_of(steps).incidents
-    assert (incident.cause, incident.subject.name) == ("path_dead", f"host {CLIENT} and {BROKER}:9092")
-    assert incident.confidence < 0.7
-
-
-def test_clients_that_come_back_with_other_connections() -> None:
-    """A client may give its connection up during the pause, and open another one afterwards."""
-    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
-    rows = pair_connections()
-    broken = [row for row in rows if (row["client_host"], row["server_host"]) == (CLIENT, BROKER)]
-    again = [
-        row | {"connection": 100 + row["connection"], "first_time_ns": BEGIN + (BACK_S + 1) * SECOND}
-        for row in broken
-    ]
-    for row in broken:
-        row["last_time_ns"] = BEGIN + CUT_S * SECOND - MS
-    (incident,) = report_of(steps, connections=[*rows, *again]).incidents
-    assert (incident.cause, incident.subject.name) == ("path_dead", f"host {CLIENT} and {BROKER}:9092")
-
-
-def test_connections_that_were_closed_before_a_pause_do_not_take_part_in_it() -> None:
-    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
-    rows = pair_connections()
-    pair = [row for row in rows if (row["client_host"], row["server_host"]) == (CLIENT, BROKER)]
-    closed = BEGIN + CUT_S * SECOND - SECOND // 2
-    pair[0] |= {"last_time_ns": closed, "closed_ns": closed, "closed": "fin"}
-    again = pair[0] | {
-        "connection": 100, "first_time_ns": BEGIN + BACK_S * SECOND, "closed": "open", "closed_ns": None,
-        "last_time_ns": BEGIN + LENGTH_S * SECOND,
-    }  # fmt: skip
-    assert causes(report_of(steps, connections=[*rows, again])) == []
-
-
-def test_a_host_that_pauses_with_all_others_is_no_dead_path() -> None:
-    steps = [
-        row
-        for row in traffic()
-        if not (
-            CUT_S <= (row["begin_ns"] - BEGIN) // SECOND < BACK_S
-            and CLIENT in (row["client_host"], row["server_host"])
-        )
-    ]
-    assert causes(report_of(steps)) == []
 
 
 def late(row: Row, ns: int, bare_ns: int | None = None) -> Row:
