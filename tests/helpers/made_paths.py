@@ -79,9 +79,10 @@ def report_of(
     spans: Sequence[Row] = (),
     connections: Sequence[Row] | None = None,
     brokers: Sequence[Row] = (),
+    exchanges: Sequence[Row] = (),
 ) -> Summary:
     """Return the report of these rows."""
-    rows = tables((), (), pair_connections() if connections is None else connections) | {
+    rows = tables(exchanges, (), pair_connections() if connections is None else connections) | {
         "tcp_steps": pa.Table.from_pylist(list(steps), schema=TCP_STEPS),
         "tcp_spans": pa.Table.from_pylist(list(spans), schema=TCP_SPANS),
         "brokers": pa.Table.from_pylist(list(brokers), schema=BROKERS),

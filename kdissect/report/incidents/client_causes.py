@@ -52,6 +52,11 @@ GOT_WORSE = (
     *OF_REFUSALS,
 )
 NAMED = 3
+MANY_COMMITS = 200
+"""Commits a second of one consumer that are too many even if no latency shows it."""
+
+FELT_NS = 5 * SECOND
+"""Latency that rises within this of the first commits may be their consequence."""
 
 
 def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
@@ -63,6 +68,18 @@ def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
         return stated(confidence)(case)
 
     return judge
+
+
+def commit_storm(case: Case) -> Diagnosis | None:
+    """A consumer commits all the time: a habit of some libraries, unless it is extreme or brokers feel it."""
+    plain, commits = storm(0.85)(case), case.anchor
+    if plain is None:
+        return None
+    a_second = commits.measures["count"] * SECOND // max(commits.measures["lasted_ns"], SECOND)
+    slowed = case.near(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 0)
+    if a_second < MANY_COMMITS and not any(one.begin_ns - commits.begin_ns <= FELT_NS for one in slowed):
+        return plain._replace(severity=NOTE)
+    return plain
 
 
 def missing_topic(case: Case) -> Diagnosis | None:
@@ -320,13 +337,14 @@ CLIENT_CAUSES = (
         layer=Layer.CLIENT,
         severity=WARNING,
         anchors=("commits_storm",),
-        judge=storm(0.85),
+        judge=commit_storm,
         links=(
             *FOLLOWS_A_CLIENT,
             Link(("latency_rose", "client_latency_rose"), Relation.SERVER, 10 * SECOND, 30 * SECOND),
         ),
         needs="a consumer commits offsets 40 times a second or more, for 5 s or more",
-        against="its commits are refused",
+        against="its commits are refused; below 200 a second, and without a latency that rises, it is a note: "
+        "some libraries commit after each batch",
         means="Each commit is a write to the log of the coordinator, with all its replicas.",
         next="the consumer's code: a commit after each record; commit after each batch or each few seconds",
     ),

@@ -283,7 +283,7 @@ CLUSTER_CAUSES = (
             Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
             Link(("leaders_moved",), Relation.TOPIC, 5 * SECOND, 30 * SECOND),
             Link(("errors_repeated",), Relation.TOPIC, SECOND, 5 * SECOND, LEADER_MOVED),
-            Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
+            Link(("leader_moved", "coordinator_left", "commit_failed", "empty_fetch_loop"), Relation.CLIENT),
         ),
         needs="a server refuses two or more partitions that it led, and two or more clients learn it",
         against="its connections end: then it was stopped or died",

@@ -162,6 +162,7 @@ WAITED = (
     "large_segments_stuck",
     "idle_connection_dropped",
     "window_closed",
+    "slow_transfer",
     "follower_silent",
     "follower_slowed",
     "requests_open",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
@@ -42,7 +43,7 @@ def _unseen(context: SignalContext, rows: Ints) -> Signal:
     columns, facts = context.facts.columns, context.connections
     host = columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     name = host_name(context, host)
-    begin, last = int(facts.first_ns[rows].min()), int(facts.last_ns[rows].max())
+    begin, last = int(_last_answered(context, rows).min()), int(facts.last_ns[rows].max())
     to_server = columns.ints("unacknowledged_bytes_to_server")[rows] >= columns.ints("lost_bytes")[rows]
     servers = [context.server_names[number] for number in np.unique(facts.server[rows]).tolist()]
     missing = int(columns.ints("lost_bytes")[rows].sum())
@@ -63,3 +64,13 @@ def _unseen(context: SignalContext, rows: Ints) -> Signal:
         requests=len(rows),
         evidence=[connection_evidence(name, "hangs behind a hole", select_connections(context.rules, rows))],
     )
+
+
+def _last_answered(context: SignalContext, rows: Ints) -> Ints:
+    """Return when the last response of each connection came, or else its first packet."""
+    calls = context.table(CALLS)
+    calls = calls.filter(calls.equals("status", "answered"))
+    of = context.facts.rows(calls)
+    last_ns = context.connections.first_ns.copy()
+    np.maximum.at(last_ns, of[of >= 0], calls.ints("last_ns")[of >= 0])
+    return last_ns[rows]

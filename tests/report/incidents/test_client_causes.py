@@ -7,6 +7,7 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
+from kdissect.report.model.findings import Severity
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, background, causes_of, impatient, produce, refused
 
@@ -298,3 +299,12 @@ def test_a_topic_that_was_there_before_is_gone_for_all_of_its_clients(tmp_path):
     assert (incident.cause, incident.subject.name) == ("missing_topic", "audit")
     assert incident.headline.startswith("Topic audit is gone since ")
     assert "other at 10.1.0.3, writer at 10.1.0.2" in incident.headline
+
+
+@pytest.mark.parametrize(("every_ms", "severity"), [(10, Severity.NOTE), (4, Severity.WARNING)])
+def test_commits_after_each_batch_are_a_note_until_they_are_very_many(every_ms, severity, tmp_path):
+    story = Story()
+    background(story)
+    commits(story, every_ms)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.severity) == ("commit_storm", severity)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
+from kdissect.report.incidents.join import find_incidents
+from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
@@ -98,3 +101,15 @@ def test_the_missing_replica_is_learnt_from_metadata(tmp_path: Path) -> None:
     (incident,) = analyzed(story, tmp_path).incidents
     assert incident.cause == "too_few_in_sync_replicas"
     assert f"while {name_of(2)}, {name_of(3)} were missing" in incident.headline
+
+
+def test_fetches_in_a_loop_follow_from_an_election() -> None:
+    """A reader whose partition has another leader than it knows may ask in a loop until it learns that."""
+    second, readers = 10**9, ("reader at 10.1.0.8", "other at 10.1.0.9")
+    measures = {"things": 2, "clients": 2, "partitions": 2}
+    left = make_signal("leadership_left", (SubjectKind.SERVER, name_of(2)), (10 * second, 11 * second), "…",
+                       measures=measures, clients=readers, topics=["orders"])  # fmt: skip
+    loop = make_signal("empty_fetch_loop", (SubjectKind.CLIENT, readers[0]), (10 * second + 1, None), "…")
+    incidents, signals = find_incidents((left, loop), (0, 30 * second), 100)
+    assert [one.cause for one in incidents] == ["leader_election"]
+    assert [one.incident for one in signals] == [0, 0]

@@ -5,6 +5,7 @@ import pytest
 from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
+from kdissect.report.incidents.join import find_incidents
 from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.address_signals import ADDRESS_KINDS
@@ -72,3 +73,17 @@ def test_requests_that_arrive_at_a_silent_server_show_no_dead_path(
     path, server = silence("path_silent", 7, repeats=repeats), silence("server_silent", silent_s)
     case = Case(path, SignalIndex((path, server)), (0, 30 * SECOND))
     assert (path_dead(case) is not None) == dead
+
+
+def test_responses_that_arrive_slowly_follow_from_a_lossy_path() -> None:
+    measures = {"times": 40, "connections": 3, "longest_ns": SECOND}
+    loss, slow = (
+        make_signal(kind, (of, name), (10 * SECOND + late, None), "…", measures=measures, servers=[BROKER])
+        for kind, of, name, late in (
+            ("loss_rose", SubjectKind.HOST, BROKER, 0),
+            ("slow_transfer", SubjectKind.CLIENT, "reader at 10.1.0.3", SECOND),
+        )
+    )
+    incidents, signals = find_incidents((loss, slow), (0, 30 * SECOND), 100)
+    assert [one.cause for one in incidents] == ["path_lossy"]
+    assert [one.incident for one in signals] == [0, 0]
