@@ -343,8 +343,8 @@ CLIENT_CAUSES = (
             Link(("latency_rose", "client_latency_rose"), Relation.SERVER, 10 * SECOND, 30 * SECOND),
         ),
         needs="a consumer commits offsets 40 times a second or more, for 5 s or more",
-        against="its commits are refused; below 200 a second, and without a latency that rises, it is a note: "
-        "some libraries commit after each batch",
+        against="its commits are refused; below 200 a second, and without a latency that rises, it is a "
+        "note: some libraries commit after each batch",
         means="Each commit is a write to the log of the coordinator, with all its replicas.",
         next="the consumer's code: a commit after each record; commit after each batch or each few seconds",
     ),
