@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "incident-score.md"
 HARM_PAGE = ROOT / "docs" / "incident-score-harmed.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
-BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, 8, 9, 10, 11, 12, 13, 14)}
+BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, *range(8, 16))}
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
@@ -136,6 +136,12 @@ and a group id that two kinds of groups want was an error that repeats. The four
 with a heap of 64 MiB was as fast as the others. The group id has a cause since then, and a consumer that
 began with a backlog is told to fall behind when it gets less than half of what is written. These recordings
 are not in the repository either.
+
+Seed 15 has the known kinds once more, with the rules as they were after seed 14. 42 of 43 first lines were
+right, 4 of 12 healthy captures were warned of. The machine was busy with other work then (a load of 15 to 20
+on two processors), and all four warnings name a latency that rose, for half a minute or for some seconds. The
+wrong first line was silence: a host of clients was cut off for 7 s, and no packet that it sent again came to
+where the capture was made. `broker-killed` is missing as in seed 6, and stands with the forms of seed 15.
 
 The recordings of seeds 1 to 12 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all

@@ -110,7 +110,7 @@ def deployment(case: Case) -> Diagnosis | None:
     worse = [
         signal
         for signal in case.near(GOT_WORSE, Relation.CLIENT, SECOND, WORSE_NS)
-        if signal.begin_ns >= changed.begin_ns - SECOND
+        if signal.begin_ns >= changed.begin_ns - SECOND and not _passed(signal)
     ]
     if not worse:
         return None
@@ -124,6 +124,11 @@ def deployment(case: Case) -> Diagnosis | None:
         (changed, *worse),
         speaks_for=("nothing of the kind was there before the new version",),
     )
+
+
+def _passed(signal: Signal) -> bool:
+    """Return whether latency fell again, though the new version went on: it was not the reason."""
+    return signal.kind == "client_latency_rose" and signal.end_ns is not None
 
 
 def _versions(refused: Signal) -> str:
@@ -165,7 +170,8 @@ CLIENT_CAUSES = (
         needs="the software version of a client changes (as its requests or its client id name it), and its "
         "requests fail, take longer, become many more for the same records, or its groups get worse within "
         "a minute",
-        against="nothing gets worse: a deployment is no incident",
+        against="nothing gets worse, or latency falls again while the new version goes on: a deployment is "
+        "no incident",
         means="The new version of the client, or its settings, behaves worse than the one before.",
         next="what changed between the two versions; going back to the one before",
     ),

@@ -308,3 +308,19 @@ def test_commits_after_each_batch_are_a_note_until_they_are_very_many(every_ms, 
     commits(story, every_ms)
     (incident,) = analyzed(story, tmp_path).incidents
     assert (incident.cause, incident.severity) == ("commit_storm", severity)
+
+
+@pytest.mark.parametrize(("slow_until_ms", "is_blamed"), [(28_000, True), (18_000, False)])
+def test_a_deployment_is_blamed_for_latency_that_stays(slow_until_ms, is_blamed, tmp_path):
+    def deployed(story):
+        old = story.connect("10.1.0.2", client_id="checkout-1")
+        version(old, 1, "1.4.0")
+        for at_ms in range(100, 9_000, 100):
+            produce(old, at_ms)
+        old.close(9_500)
+        new = story.connect("10.1.0.2", client_id="checkout-1", at_ms=10_000)
+        version(new, 10_001, "1.5.0")
+        for at_ms in range(10_100, 28_000, 100):
+            produce(new, at_ms, took_ms=60 if 11_000 <= at_ms < slow_until_ms else 2)
+
+    assert ("deployment" in causes_of(deployed, tmp_path)) == is_blamed
