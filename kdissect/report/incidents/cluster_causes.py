@@ -62,7 +62,7 @@ def leader_election(case: Case) -> Diagnosis | None:
         begin,
         left.end_ns,
         f"Leadership of {partitions} ({topics}) moved away from {left.subject.name}{to} at "
-        f"{format_clock(begin)}, while it went on: {counted(left.requests, 'request')} of "
+        f"{format_clock(begin)}, while that broker went on: {counted(left.requests, 'request')} of "
         f"{counted(measures['clients'], 'client')} went to the wrong broker",
         0.7,
         (left, *around),
@@ -83,7 +83,7 @@ def coordinator_moved(case: Case) -> Diagnosis | None:
         left.begin_ns,
         left.end_ns,
         f"{'Group' if one else 'Groups'} {groups} lost {left.subject.name} as coordinator at "
-        f"{format_clock(left.begin_ns)}, while it went on: {counted(left.requests, 'request')} of "
+        f"{format_clock(left.begin_ns)}, while that broker went on: {counted(left.requests, 'request')} of "
         f"{counted(left.measures['clients'], 'client')} refused",
         0.7,
         (left,),

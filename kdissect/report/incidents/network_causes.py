@@ -100,8 +100,8 @@ def large_packets_lost(case: Case) -> Diagnosis | None:
     ways = [way for way in ("from", "to") if stuck.measures[f"stuck_{way}"]]
     if "missing_bytes" in stuck.measures:
         how = (
-            f"{counted(stuck.measures['connections'], 'connection')} hang behind "
-            f"{format_size(stuck.measures['missing_bytes'])} that nobody acknowledged, while small ones pass"
+            f"{counted(stuck.measures['connections'], 'connection')} wait for "
+            f"{format_size(stuck.measures['missing_bytes'])} that never came, while small ones pass"
         )
     else:
         how = (

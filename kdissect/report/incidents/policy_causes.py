@@ -15,8 +15,8 @@ def connection_limit(case: Case) -> Diagnosis | None:
         closed.end_ns,
         f"Host {host} is refused new connections since {format_clock(closed.begin_ns)}: "
         f"{counted(closed.measures['servers'], 'server')} closed "
-        f"{counted(closed.measures['connections'], 'connection')} of it before any response, as beyond a "
-        "limit",
+        f"{counted(closed.measures['connections'], 'connection')} of it before any response, as they "
+        "do with more than max.connections.per.ip",
         0.85,
         (closed,),
         speaks_for=("servers closed them, within a second, and before any response",),

@@ -282,8 +282,8 @@ def _slow_follower(case: Case) -> Diagnosis | None:
         slowed.begin_ns,
         slowed.end_ns,
         f"{name} became slow at {format_clock(slowed.begin_ns)}: as a follower it takes "
-        f"{format_duration(after)} to its next Fetch instead of {format_duration(before)}, and writes with "
-        "acks=all wait for it",
+        f"{format_duration(after)} instead of {format_duration(before)} to ask for the next records, and "
+        "writes with acks=all wait for it",
         0.7,
         (slowed,),
         speaks_for=(f"the other brokers take {format_duration(rivals_after)}",),

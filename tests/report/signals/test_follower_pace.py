@@ -52,9 +52,8 @@ def test_a_broker_that_is_slow_as_a_follower(held_ms: float, tmp_path: Path) -> 
     )
     (incident,) = warned(summary)
     assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(2))
-    assert f"takes {slow}ms to its next Fetch instead of 1." in incident.headline.replace(
-        f"{slow}.0", str(slow)
-    )
+    headline = incident.headline.replace(f"{slow}.0", str(slow))
+    assert f"as a follower it takes {slow}ms instead of 1." in headline
     assert incident.begin_ns / 1e6 - T0_MS == pytest.approx(MOMENT_MS, abs=500)
 
 
