@@ -1,8 +1,8 @@
 """Work of one client, in words that the programs of every language understand, and how it is started.
 
 A `Work` travels as a JSON file. The programs go on until they are ended and log to a file what failed;
-none of them ever gives up by itself. Programs in Go and Node are built on demand into the cache folder of
-the lab, with the versions that their module files name."""
+none of them ever gives up by itself. Programs in Go, Rust and Node are built on demand into the cache folder
+of the lab, with the versions that their module files name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _CHECKOUT = Path(__file__).parents[3]
 
 PYTHON = ("librdkafka", "kafka-python", "aiokafka")
 GO = ("franz-go", "sarama")
-EVERY = (*PYTHON, *GO, "kafkajs", "java")
+RUST = "rust"
+EVERY = (*PYTHON, *GO, "kafkajs", "java")  # of which scenarios choose
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class Work:
     """One client's work. A number of 0 and an empty text mean the library's own default."""
 
     client_id: str
-    role: str  # produce | consume | transact | share (Java) | list | connect
+    role: str  # produce | consume | transact | transform, share (Java) | list | connect
     bootstrap: str
     library: str = "librdkafka"
     topics: list[str] = field(default_factory=list)
@@ -90,6 +91,8 @@ def start(work: Work, before: Sequence[str], folder: Path, release: Release = CU
         environment["PYTHONPATH"] = str(_CHECKOUT)
     elif work.library in GO:
         command = [str(go_program()), str(path)]
+    elif work.library == RUST:
+        command = [str(rust_program()), str(path)]
     elif work.library == "kafkajs":
         command = ["node", str(node_program()), str(path)]
     elif work.library == "java":
@@ -117,6 +120,17 @@ def go_program() -> Path:
 
 
 @functools.cache
+def rust_program() -> Path:
+    """Return the Rust program, built first if the cache does not have it; that takes some minutes."""
+    need("cargo", "cc", "make")
+    commands = [
+        ["cargo", "build", "--release", "--locked", "--quiet"],
+        ["cp", "target/release/client", "client"],
+    ]
+    return _built(_CLIENTS / "rust", "client", [*commands, ["rm", "-r", "target"]])
+
+
+@functools.cache
 def node_program() -> Path:
     """Return the Node program beside its installed packages."""
     need("node", "npm")
@@ -125,6 +139,7 @@ def node_program() -> Path:
 
 def _built(source: Path, result: str, commands: list[list[str]]) -> Path:
     files = sorted(p for p in source.iterdir() if p.is_file())
+    files += sorted(source.glob("src/*"))
     digest = hashlib.sha256(b"".join(p.read_bytes() for p in files)).hexdigest()[:12]
     folder = cache_folder() / "clients" / f"{source.name}-{digest}"
     folder.parent.mkdir(parents=True, exist_ok=True)
