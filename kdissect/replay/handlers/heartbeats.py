@@ -2,7 +2,8 @@
 
 A heartbeat carries the member's epoch and partitions as the target told them last. A member that the target
 put out joins again with all fields of its first heartbeat; one that is older than the capture joins first
-(see `prior_member_joins`).
+(see `prior_member_joins`). One that joins in the capture and is in already, since the target took an earlier
+attempt, says all fields and stays: Kafka 3.9 fences a member that it knows and that begins at epoch 0.
 """
 
 from kdissect.protocol.api_keys import ApiKey
@@ -15,6 +16,7 @@ from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
 
+UNCHANGED_MS = -1  # the rebalance timeout of a heartbeat that says nothing of it
 NAMED_BY_CLIENT = 1  # ConsumerGroupHeartbeat from which members choose their ids (KIP-1082)
 
 
@@ -36,13 +38,14 @@ def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine
         raise SkipRequest(Disposition.DEPENDENCY, "a member of another kind of group has its id")
     live.connection = item.request.connection
     owned = body.get("topic_partitions")
-    joining = body["member_epoch"] == JOINING or (body["member_epoch"] > 0 and live.generation <= 0)
+    entering = body["member_epoch"] == JOINING
+    joining = body["member_epoch"] >= JOINING and live.generation <= JOINING
     if "topic_partitions" in body:
         body["topic_partitions"] = None
     body = context.rewriter.rewrite(item, body, version)
-    if joining:
-        body = _joining(live, body)
-    elif body["member_epoch"] > 0:
+    if joining or entering:
+        body = _with_all_fields(live, body)
+    if not joining and body["member_epoch"] >= JOINING:
         body["member_epoch"] = live.generation
     if "topic_partitions" in body or (joining and owned is not None):
         body["topic_partitions"] = [] if joining else live.owned if owned is not None else None
@@ -55,9 +58,10 @@ def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine
     return [answer]
 
 
-def _joining(live: LiveMember, body: Tree) -> Tree:
+def _with_all_fields(live: LiveMember, body: Tree) -> Tree:
     """Return a heartbeat that joins: with all fields that this one or the last join has."""
-    missing = {name: live.join[name] for name in live.join if body.get(name) is None}
     present = {name: value for name, value in body.items() if value is not None}
-    live.join = {**missing, **present, "member_epoch": JOINING}
+    if present.get("rebalance_timeout_ms") == UNCHANGED_MS:
+        del present["rebalance_timeout_ms"]
+    live.join = {**body, **live.join, **present, "member_epoch": JOINING}
     return dict(live.join)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.helpers.paper_cluster import COMMIT, orders
+from kdissect.protocol.error_codes import ErrorCode
+from tests.helpers.paper_cluster import COMMIT, Tree, orders
 from tests.helpers.paper_groups import (
     CONSUMER_HEARTBEAT,
     FULL,
@@ -27,3 +28,51 @@ def test_a_member_without_leaders_says_all_first() -> None:
     assert (beats[0]["topic_partitions"], len({body["member_id"] for body in beats})) == ([], 1)
     ((_, _, committed),) = done.sent(COMMIT)
     assert (committed["member_id"], committed["generation_id_or_member_epoch"]) == (beats[0]["member_id"], 31)
+
+
+class Fencing(ByHeartbeat):
+    """A coordinator that puts a member out at one of its heartbeats, and fences one that begins twice."""
+
+    def __init__(self, fenced_at: int) -> None:
+        super().__init__()
+        self.fenced_at, self.beats, self.known = fenced_at, 0, False
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        if key == CONSUMER_HEARTBEAT:
+            self.beats += 1
+            fenced = self.beats == self.fenced_at
+            if fenced or (self.known and body["member_epoch"] == 0):
+                self.known = not fenced
+                return {"error_code": ErrorCode.FENCED_MEMBER_EPOCH, "member_epoch": 0}
+            self.known = True
+        return super().__call__(key, version, body)
+
+
+def beats_of(fenced_at: int) -> list[Tree]:
+    """Replay a member that the capture let in at its second attempt; return what was sent."""
+    script = Script()
+    whole = {
+        "group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": 3000,
+        "subscribed_topic_names": ["orders"], "topic_partitions": [],
+    }  # fmt: skip
+    short = {"group_id": "g", "member_id": "m", "member_epoch": 9, "rebalance_timeout_ms": -1}
+    good = {"error_code": 0, "member_id": "m", "member_epoch": 9, "heartbeat_interval_ms": 1}
+    script.add(0, CONSUMER_HEARTBEAT, 1, whole, {"error_code": ErrorCode.NOT_COORDINATOR})
+    for at, body in ((10, whole), (20, short), (30, short), (40, short)):
+        script.add(at, CONSUMER_HEARTBEAT, 1, body, good)
+    done = replay(script, Fencing(fenced_at), FULL, target=orders())
+    assert done.buckets() == {"answered": 5}
+    return [body for _, _, body in done.sent(CONSUMER_HEARTBEAT)]
+
+
+def test_a_member_that_is_in_already_does_not_begin_again() -> None:
+    sent = beats_of(fenced_at=0)
+    assert [body["member_epoch"] for body in sent] == [0, 31, 31, 31, 31, -1]
+    assert sent[1]["subscribed_topic_names"] == ["t-orders"]
+    assert sent[1]["topic_partitions"] == [{"topic_id": b"1" * 16, "partitions": [0]}]
+
+
+def test_a_member_that_was_put_out_says_again_how_long_it_may_take_to_rebalance() -> None:
+    sent = beats_of(fenced_at=3)
+    assert [body["member_epoch"] for body in sent] == [0, 31, 31, 0, 31, -1]
+    assert [body["rebalance_timeout_ms"] for body in sent][:5] == [3000, 3000, -1, 3000, -1]
