@@ -27,6 +27,9 @@ NO_HDFS = (
     "reading HDFS needs the package hdfs-native (pip install 'kdissect[hdfs]'), or "
     "Hadoop's libhdfs with JAVA_HOME, HADOOP_HOME and CLASSPATH"
 )
+OBJECT_STORES = ("s3", "gcs", "abfs")
+"""Names that pyarrow has for file systems in which a file appears when it is complete."""
+
 SAME_SYSTEM = {"s3a://": "s3://", "s3n://": "s3://"}  # names that Hadoop uses
 
 
@@ -118,6 +121,35 @@ def create_file(path: str) -> Iterator[BinaryIO]:
     system, inside = file_system(path)
     with system.open_output_stream(inside) as stream:
         yield stream
+
+
+def remove_file(path: str) -> None:
+    """Remove a local file or one at a URI. Raise OSError."""
+    if not is_uri(path):
+        Path(path).unlink()
+        return
+    system, inside = file_system(path)
+    system.delete_file(inside)
+
+
+def modified_ns(uri: str) -> int:
+    """Return when a file at a URI was written to for the last time. Raise OSError."""
+    system, inside = file_system(uri)
+    info = system.get_file_info(inside)
+    if not info.is_file:
+        raise FileNotFoundError(uri)
+    return int(info.mtime_ns or 0)
+
+
+def check_bucket(uri: str) -> None:
+    """Raise OSError if the store of a URI cannot be reached, or has no such bucket.
+
+    A folder that is missing in it looks like an empty one.
+    """
+    system, inside = file_system(uri)
+    root = inside.strip("/").partition("/")[0] or "/"
+    if system.type_name in OBJECT_STORES and system.get_file_info(root).type.name == "NotFound":
+        raise FileNotFoundError(f"there is no bucket {root}")
 
 
 @contextmanager

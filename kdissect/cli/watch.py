@@ -13,6 +13,7 @@ from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.cli.filter_options import given_filters, table_filter
 from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
+from kdissect.cli.watch_places import opened_store, watched_directory
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def watch(arguments: argparse.Namespace) -> None:
 def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirectory":
     """Return what is watched, and begin to capture if that is wanted. Raise UsageError."""
     from kdissect.live.stream_source import CaptureSettings, captured, piped
-    from kdissect.spark.watch.watched_directory import WatchedDirectory
 
     place, interface, every_s = arguments.directory, arguments.interface, arguments.every / NS_PER_S
     if (place is None) == (interface is None):
@@ -64,19 +64,7 @@ def _source(arguments: argparse.Namespace, stack: ExitStack) -> "WatchedDirector
     if place == STANDARD_INPUT:
         interrupt = stack.enter_context(first_interrupt())
         return stack.enter_context(piped(sys.stdin.buffer, interrupt.descriptor, every_s))
-    directory = _here("DIR", place)
-    if not directory.is_dir():
-        raise UsageError(f"{place} is not a directory: watch follows directories of captures")
-    return WatchedDirectory(str(directory))
-
-
-def _here(what: str, place: str) -> Path:
-    """Return the path of a place on this machine, which may be named by file://. Raise UsageError."""
-    from kdissect.capture.storage import is_uri, local_path
-
-    if is_uri(place):
-        raise UsageError(f"{what} must be on this machine, and {place} is not: watch renames files there")
-    return Path(local_path(place)).absolute()
+    return watched_directory(place)
 
 
 def _run(
@@ -85,23 +73,15 @@ def _run(
     source: "WatchedDirectory",
     observers: "Sequence[Callable[[BatchReport], None]]",
 ) -> None:
-    from kdissect.spark.watch.batch_store import BatchStore, CheckpointError
+    from kdissect.spark.watch.batch_store import CheckpointError
     from kdissect.spark.watch.watch_query import WatchQuery
 
     settings = _settings(arguments, source)
-    out = _here("--out", arguments.out) if arguments.out else None
-    if arguments.checkpoint:
-        checkpoint = _here("--checkpoint", arguments.checkpoint)
-    else:
-        checkpoint = engine.temporary / "checkpoint" if out is None else out / "_checkpoint"
-    store = BatchStore(checkpoint, out, settings.about())
-    try:
+    work = engine.temporary / "checkpoint"
+    with opened_store(arguments.checkpoint, arguments.out, source, settings.about(), work) as store:
         delta = _delta_tables(arguments, store)
         if store.last.finished:
-            raise CheckpointError(
-                f"the watch of {checkpoint} is finished: use another checkpoint, or remove this one"
-            )
-
+            raise CheckpointError("this watch is finished: use another checkpoint, or remove this one")
         kept = _retention(arguments, source, store)
 
         def on_batch(report: "BatchReport") -> None:
@@ -109,8 +89,6 @@ def _run(
                 observer(report)
 
         WatchQuery(engine, settings, store, on_batch).run()
-    finally:
-        store.close()
 
 
 def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "WatchSettings":
@@ -235,10 +213,12 @@ def _delta_tables(
     arguments: argparse.Namespace, store: "BatchStore"
 ) -> "list[Callable[[BatchReport], None]]":
     """Return what adds files to Delta tables, if that is wanted. Raise UsageError, OutputError."""
+    from kdissect.spark.watch.table_places import NearTables
+
     if arguments.out_format != "delta":
         return []
-    if store.out is None:
-        raise UsageError("--out-format delta needs --out DIR")
+    if not isinstance(store.tables, NearTables):
+        raise UsageError("--out-format delta needs --out with a directory of this machine")
     try:
         from kdissect.live.delta_tables import DeltaTables
     except ModuleNotFoundError:

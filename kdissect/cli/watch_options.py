@@ -28,19 +28,15 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         nargs="?",
-        metavar="DIR",
-        help="directory of captures, which may be empty yet; - reads a capture from standard input",
+        metavar="DIR|URI",
+        help="directory of captures, which may be empty yet, here or in an object store or HDFS; - reads a "
+        "capture from standard input",
     )
     _add_interface(parser)
     parser.add_argument(
-        "--every",
-        type=duration_argument,
-        default=5 * NS_PER_S,
-        metavar="TIME",
-        help="look for new packets this often (default: 5s)",
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", help="append the tables to this directory, as Parquet by hour (UTC)"
+        "--out",
+        metavar="DIR|URI",
+        help="append the tables to this directory, or at this URI, as Parquet by hour (UTC)",
     )
     parser.add_argument(
         "--out-format",
@@ -50,8 +46,8 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--checkpoint",
-        metavar="DIR",
-        help="keep what is not finished here, to go on after a stop (default: DIR/_checkpoint of --out; "
+        metavar="DIR|URI",
+        help="keep what is not finished here, to go on after a stop (default: _checkpoint in --out; "
         "without --out nothing is kept)",
     )
     _add_batches(parser)
@@ -137,6 +133,13 @@ def _add_interface(parser: argparse.ArgumentParser) -> None:
 
 def _add_batches(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide when which files are read."""
+    parser.add_argument(
+        "--every",
+        type=duration_argument,
+        default=5 * NS_PER_S,
+        metavar="TIME",
+        help="look for new packets this often (default: 5s)",
+    )
     parser.add_argument(
         "--settle",
         type=duration_argument,

@@ -24,8 +24,9 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from kdissect.errors import OutputError
 from kdissect.files import write_atomically
-from kdissect.spark.watch.batch_store import FILES, BatchStore
+from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.hour_writer import SCHEMAS, batch_of
+from kdissect.spark.watch.table_places import FILES, NearTables
 from kdissect.spark.watch.watch_query import BatchReport
 
 HOUR = "hour"
@@ -38,8 +39,8 @@ class DeltaTables:
 
     def __init__(self, store: BatchStore) -> None:
         """Add what is missing. Raise OutputError."""
-        assert store.out is not None
-        self._out = store.out
+        assert isinstance(store.tables, NearTables)
+        self._out = store.tables.path
         self._application = _identity(store.checkpoint / IDENTITY)
         self._tables: dict[str, DeltaTable] = {}
         self._add(store.last.batch, (path for name in SCHEMAS for path in _files(self._out, name)))

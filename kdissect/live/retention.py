@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kdissect.capture.formats.file_types import InputError, check_paths
+from kdissect.capture.formats.file_types import BEGINNINGS, GLANCE_BYTES, InputError, check_paths
+from kdissect.capture.storage import is_uri, modified_ns, open_storage, remove_file
 from kdissect.spark.watch.file_journal import TakenFile
 from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.text import without_password
 
 
 class Retention:
@@ -35,23 +37,29 @@ class Retention:
             del self._files[file.path]
             try:
                 if _is_unchanged(file):
-                    Path(file.path).unlink()
+                    remove_file(file.path)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._notice(f"--keep: cannot remove {file.path}: {(error.strerror or str(error)).lower()}")
+                reason = (error.strerror or str(error)).partition("\n")[0].lower()
+                self._notice(without_password(f"--keep: cannot remove {file.path}: {reason}"))
 
 
 def _is_capture(path: str) -> bool:
     """Return whether a file begins like a capture; other files are never read, and so never removed."""
     try:
+        if is_uri(path):
+            with open_storage(path) as file:
+                return file.read(GLANCE_BYTES, 0).startswith(BEGINNINGS)
         check_paths([path])
-    except InputError:
+    except (InputError, OSError):
         return False
     return True
 
 
 def _is_unchanged(file: TakenFile) -> bool:
+    if is_uri(file.path):
+        return modified_ns(file.path) == file.modified_ns and file.is_there
     found = Path(file.path).lstat()
     same = (found.st_size, found.st_mtime_ns) == (file.size, file.modified_ns)
     return stat.S_ISREG(found.st_mode) and same and file.is_there

@@ -1,13 +1,12 @@
 """The command `watch`: what it refuses, and the lines that it prints."""
 
 import re
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.watch import _here, _settings, _source, print_recent, watch
+from kdissect.cli.watch import _settings, print_recent, watch
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
 from kdissect.live.screen_parts import KEYS
@@ -33,18 +32,6 @@ def test_what_is_kept_is_not_skipped(tmp_path: Path) -> None:
     arguments = parse(["watch", str(tmp_path), "--skip-behind", "1m", "--keep", "24h"])
     with pytest.raises(UsageError, match="--keep removes what was read, and --skip-behind leaves"):
         _settings(arguments, WatchedDirectory(str(tmp_path)))
-
-
-def test_places_on_this_machine_may_be_uris(tmp_path: Path) -> None:
-    arguments = parse(["watch", f"file://{tmp_path}"])
-    assert _source(arguments, ExitStack()).directory == str(tmp_path)
-    assert _here("--out", f"file://{tmp_path}/out") == _here("--out", f"{tmp_path}/out") == tmp_path / "out"
-
-
-@pytest.mark.parametrize("place", ["s3://bucket/ring", "hdfs://host:8020/ring", "gs://bucket"])
-def test_other_machines_are_refused(place: str) -> None:
-    with pytest.raises(UsageError, match=f"^DIR must be on this machine, and {place} is not"):
-        watch(parse(["watch", place]))
 
 
 @pytest.mark.slow

@@ -64,8 +64,8 @@ def write_ring(folder: Path, files: Sequence[bytes], first: int = 0) -> list[Pat
     return paths
 
 
-def tables_at_once(folder: Path) -> dict[str, pa.Table]:
-    """Return the tables of all files of a folder, dissected in one go."""
+def tables_at_once(folder: Path | str) -> dict[str, pa.Table]:
+    """Return the tables of all files of a folder, which may be a URI, dissected in one go."""
     index = index_captures(open_inputs([str(folder)], "").files)
     batches = list(
         dissect_batches(pieces_of(index.splits), index.splits, keys_for(None, index.files), WANTED)

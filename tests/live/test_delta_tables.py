@@ -50,13 +50,13 @@ def do_batch(store: BatchStore) -> BatchReport:
     batch = store.last.batch + 1
     attempt = store.attempt()
     assert attempt.out is not None
-    files = []
+    files = {}
     for name in ("exchanges", "partitions"):
         for hour in HOURS:
             path = f"{name}/hour={hour}/batch-{batch:08}-000.parquet"
             (attempt.out / path).parent.mkdir(parents=True)
             pq.write_table(rows_of(name, batch), attempt.out / path)
-            files.append(path)
+            files[path] = path
     commit = Commit(batch, names=store.last.names | {f"id-{batch}": f"topic-{batch}"})
     store.commit(attempt, commit, files)
     return BatchReport(commit, BatchFigures(files=files), 1, 1, 0.1)

@@ -4,9 +4,13 @@ A task reads the state that the batch before left for its partition, dissects th
 ends connections that are over, and writes rows and state into the folders of this attempt. It also adds up
 what incidents are found from: what is finished, and what would be if the captures ended here. It changes
 nothing else, so an attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
+
+On a cluster a task may be repeated while its first attempt still runs, on a machine that was given up. So
+each attempt at a task writes files under names of its own, and its figures say which these are.
 """
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +79,7 @@ class BatchFigures:
     state_bytes: int = 0
     names: dict[str, str] = field(default_factory=dict)
     brokers: set[Address] = field(default_factory=set)
-    files: list[str] = field(default_factory=list)  # paths below `out`
+    files: dict[str, str] = field(default_factory=dict)  # path below `out`, by path when the batch counts
     finished: list[bytes] = field(default_factory=list)  # partials of what this batch has finished
     unfinished: list[bytes] = field(default_factory=list)  # what would be added if the captures ended now
     packets: list[int] = field(default_factory=lambda: [0] * len(Counts._fields))  # Counts of pass one
@@ -91,7 +95,7 @@ class BatchFigures:
         self.packets = list(map(sum, zip(self.packets, other.packets, strict=True)))
         self.names |= other.names
         self.brokers |= other.brokers
-        self.files += other.files
+        self.files |= other.files
         self.finished += other.finished
         self.unfinished += other.unfinished
 
@@ -149,7 +153,8 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
     wanted = CarriedFilter(plan.filter, SeenNames(dict(plan.names), set(plan.brokers)), selected)
     tables_wanted = WANTED if plan.steps is None and plan.filter.selects_everything else SUMMED
     dissection = Dissection(plan.splits, plan.keys, tables_wanted, carried=carried)
-    writer = HourWriter(Path(plan.out), plan.batch, partition) if plan.out is not None else None
+    own = secrets.token_hex(8)
+    writer = HourWriter(Path(plan.out, own), plan.batch, partition) if plan.out is not None else None
     figures = BatchFigures()
     over: list[Int64s] = []
 
@@ -174,7 +179,7 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
     if plan.steps is not None and not plan.is_last:
         figures.unfinished = _summed(_if_it_ended_now(state, wanted, plan), plan)
     if writer is not None:
-        figures.files = writer.close()
+        figures.files = {path: f"{own}/{path}" for path in writer.close()}
     pa.default_memory_pool().release_unused()
     yield figures
 
@@ -218,9 +223,12 @@ def state_name(partition: int) -> str:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its user may read, since it may hold secrets of TLS sessions."""
-    part = path.with_suffix(f".{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    """Write a file that only its user may read, since it may hold secrets of TLS sessions.
+
+    A repeated attempt replaces it by the same bytes.
+    """
+    part = path.with_suffix(f".{secrets.token_hex(8)}")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

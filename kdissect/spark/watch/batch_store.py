@@ -13,7 +13,8 @@ Tasks write into folders of an attempt. `commit` moves these files to their plac
 commit.json, which alone makes the batch count. A run that ends before that, at whatever moment, has done
 nothing: `BatchStore` begins with the removal of everything that belongs to no committed batch, and the batch
 is done again from the state of the one before. Rows of the next batch may be seen by readers a moment before
-commit.json names it.
+commit.json names it. If the checkpoint lies at a URI, a run works on a copy of it, and a batch counts once
+`far_checkpoint` has written it.
 
 The checkpoint is private, since states hold bytes of messages and secrets of TLS sessions. A lock on it
 keeps a second run away.
@@ -24,22 +25,22 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kdissect.cache_directory import is_private
 from kdissect.errors import OutputError, UserError
-from kdissect.spark.watch import figure_files
-from kdissect.spark.watch.hour_writer import batch_of, write_names
+from kdissect.spark.watch.figure_compaction import FigureCompaction
+from kdissect.spark.watch.file_journal import TakenFile
+from kdissect.spark.watch.hour_writer import write_names
 from kdissect.spark.watch.late_files import Skipped
+from kdissect.spark.watch.table_places import ATTEMPT, open_tables, remove_attempts
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
 FORMAT = 1
-ATTEMPT = ".attempt-"
-FILES = "batch-*.parquet"
 
 
 class CheckpointError(UserError):
@@ -67,11 +68,12 @@ class Commit:
 class Attempt:
     """The folders into which the tasks of one attempt at a batch write."""
 
-    def __init__(self, checkpoint: Path, out: Path | None) -> None:
+    def __init__(self, checkpoint: Path, attempts: Path | None) -> None:
+        """`attempts` is the directory for the folder of rows."""
         name = f"{ATTEMPT}{secrets.token_hex(8)}"
         self.state = checkpoint / "state" / name
         self.state.mkdir(parents=True, mode=0o700)
-        self.out = None if out is None else out / name
+        self.out = None if attempts is None else attempts / name
         if self.out is not None:
             self.out.mkdir(parents=True)
 
@@ -82,15 +84,28 @@ class Attempt:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+class CheckpointCopy(Protocol):
+    """A place elsewhere that has what is in the checkpoint, so that another machine can go on."""
+
+    def add(self, batch: int, commit: bytes, taken: Sequence[TakenFile]) -> None:
+        """Write a batch whose state and partials are in the checkpoint; from now on it counts."""
+
+
 class BatchStore:
     """See the module's text."""
 
-    def __init__(self, checkpoint: Path, out: Path | None, about: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        checkpoint: Path,
+        out: str | Path | None,
+        about: Mapping[str, Any],
+        copy: CheckpointCopy | None = None,
+    ) -> None:
         """Open a checkpoint, or begin one. Raise CheckpointError, OutputError, CarriedStateError.
 
         `about` says what the run depends on; one that goes on must say the same.
         """
-        self.checkpoint, self.out = checkpoint, out
+        self.checkpoint, self._copy = checkpoint, copy
         try:
             checkpoint.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not is_private(checkpoint):  # a link there could lead anywhere, and state holds secrets of TLS
@@ -99,11 +114,13 @@ class BatchStore:
                 )
             self._lock = _locked(checkpoint / "lock")
             _check_same(checkpoint / "watch.json", {"format": FORMAT, **about})
-            if out is not None:
-                out.mkdir(parents=True, exist_ok=True)
+            self.tables = None if out is None else open_tables(out, checkpoint / "rows")
         except OSError as error:
             raise OutputError.of(error.filename or checkpoint, error) from None
+        self.figures = None if self.tables is None else FigureCompaction(self.tables.figures)
         self.last = _read_commit(checkpoint / "commit.json")
+        self.first_batch = 0 if copy is None else self.last.batch + 1
+        """The batch that Spark calls 0: its own record of batches is not copied."""
         self._clean()
 
     def close(self) -> None:
@@ -131,48 +148,71 @@ class BatchStore:
 
     def attempt(self) -> Attempt:
         """Begin an attempt at the next batch."""
-        return Attempt(self.checkpoint, self.out)
+        return Attempt(self.checkpoint, None if self.tables is None else self.tables.attempts)
 
-    def commit(self, attempt: Attempt, commit: Commit, files: list[str]) -> None:
-        """Make a batch count, whose tasks wrote `files`. Raise OutputError if there is no room."""
+    def commit(
+        self, attempt: Attempt, commit: Commit, files: Mapping[str, str], taken: Sequence[TakenFile] = ()
+    ) -> None:
+        """Make a batch count. Raise OutputError if there is no room.
+
+        Its tasks wrote `files`: paths in the folder of the attempt, by their paths when the batch counts.
+        `taken` is what it has of the journal.
+        """
+        text = json.dumps(asdict(commit))
         try:
             state = self._state_of(commit.batch)
             attempt.state.rename(state)
-            if attempt.out is not None and self.out is not None:
-                new_names = {
-                    topic: name for topic, name in commit.names.items() if topic not in self.last.names
-                }
-                for path in [*files, *write_names(attempt.out, commit.batch, new_names)]:
-                    (self.out / path).parent.mkdir(parents=True, exist_ok=True)
-                    (attempt.out / path).replace(self.out / path)
-            _replace(self.checkpoint / "commit.json", json.dumps(asdict(commit)))
+            if self.tables is not None:
+                self.tables.publish(commit.batch, self._written(attempt, commit, files))
+            if self._copy is not None:
+                self._copy.add(commit.batch, text.encode(), taken)
+            _replace(self.checkpoint / "commit.json", text)
         except OSError as error:
-            raise OutputError.of(self.out or self.checkpoint, error) from None
+            raise OutputError.of(self.place, error) from None
         before = self.state()
         self.last = commit
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         attempt.end()
-        if self.out is not None:
-            figure_files.clean(self.out / figure_files.FOLDER, commit.batch)
+        self._settle()
+
+    @property
+    def place(self) -> str:
+        """The place of the tables, or of the checkpoint without tables, as the user knows it."""
+        return str(self.checkpoint) if self.tables is None else self.tables.label
+
+    def _written(self, attempt: Attempt, commit: Commit, files: Mapping[str, str]) -> dict[str, Path]:
+        """Return the files of an attempt by their paths when the batch counts. Raise OSError."""
+        assert attempt.out is not None
+        new = {topic: name for topic, name in commit.names.items() if topic not in self.last.names}
+        names = {path: path for path in write_names(attempt.out, commit.batch, new)}
+        return {path: attempt.out / inside for path, inside in {**files, **names}.items()}
+
+    def _settle(self) -> None:
+        """Remove what the last batch makes superfluous. Raise OutputError."""
+        if self.tables is not None and self.figures is not None:
+            try:
+                self.tables.settle(self.last.batch)
+                self.figures.clean(self.last.batch)
+            except OSError as error:
+                raise OutputError.of(self.place, error) from None
 
     def _state_of(self, batch: int) -> Path:
         return self.checkpoint / "state" / f"{batch:08}"
 
     def _clean(self) -> None:
-        """Remove what belongs to no committed batch."""
-        for folder in (self.checkpoint / "state", self.out):
-            for attempt in folder.glob(f"{ATTEMPT}*") if folder is not None else ():
-                shutil.rmtree(attempt, ignore_errors=True)
+        """Remove what belongs to no committed batch. Raise OutputError."""
+        remove_attempts(self.checkpoint / "state")
         for state in (self.checkpoint / "state").glob("[0-9]*"):
             if int(state.name) != self.last.batch:
                 shutil.rmtree(state, ignore_errors=True)
-        if self.out is not None:
-            figure_files.clean(self.out / figure_files.FOLDER, self.last.batch)
-            for pattern in (f"*/hour=*/{FILES}", f"*/{FILES}"):
-                for path in self.out.glob(pattern):
-                    if batch_of(path.name) > self.last.batch:
-                        path.unlink(missing_ok=True)
+        if self.tables is not None and self.figures is not None:
+            remove_attempts(self.tables.attempts)
+            try:
+                self.figures.clean(self.last.batch)
+                self.tables.clean(self.last.batch)
+            except OSError as error:
+                raise OutputError.of(self.place, error) from None
 
 
 def _locked(path: Path) -> int:

@@ -7,29 +7,26 @@ A file is one Arrow IPC stream of rows of PARTIAL; its metadata say which versio
 and times it holds, on which grids it was counted, and the facts of the captures. Nothing in it is code. A
 file whose range lies within that of another one is a leftover of compaction, and does not count.
 
-Files are joined as they age (`compact`): those of one minute of capture time once the minute is over, those
-of one hour after two more hours, on coarser grids. So an hour can be cut by minutes, a day by hours.
+Files are joined as they age (`figure_compaction`).
 """
 
 import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from kdissect.errors import UserError
-from kdissect.files import UnfinishedOutput
-from kdissect.report.build.regrid import StepGrids, regrid
+from kdissect.report.build.regrid import StepGrids
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import AppliedFilter, CaptureFacts
-from kdissect.report.partials import ALL_TABLES, PARTIAL, Partial, from_arrow, merge, to_arrow
+from kdissect.report.partials import ALL_TABLES, PARTIAL, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark.capture_facts import merge_facts
-from kdissect.spark.watch.hour_writer import sync_file, write_synced
+from kdissect.spark.watch.hour_writer import write_synced
 
 FOLDER = "_figures"
 FORMAT = 1
@@ -38,12 +35,6 @@ NAME = re.compile(r"(\d{8,})-(\d{8,})\.arrow")
 OPEN_NAME = re.compile(r"open-(\d{8,})\.arrow")
 MINUTE_NS = 60_000_000_000
 HOUR_NS = 60 * MINUTE_NS
-FINE_NS = 2 * HOUR_NS
-"""So long files stay those of a minute, after their hour has ended."""
-
-KEPT_NS = 7 * 24 * HOUR_NS
-COARSE_SIGNAL_NS, COARSE_PAGE_NS = 5_000_000_000, MINUTE_NS
-"""The steps of an hour that is joined."""
 
 
 class FiguresError(UserError):
@@ -166,70 +157,6 @@ def batches_of(names: Iterable[str]) -> list[tuple[int, int]]:
     return kept
 
 
-def clean(folder: Path, last_batch: int) -> None:
-    """Remove what belongs to no committed batch, and what was open after earlier batches."""
-    for path in folder.glob("*") if folder.is_dir() else ():
-        found, is_open = NAME.fullmatch(path.name), OPEN_NAME.fullmatch(path.name)
-        if (
-            path.name.startswith(".")
-            or (found and int(found[2]) > last_batch)
-            or (is_open and int(is_open[1]) != last_batch)
-        ):
-            path.unlink(missing_ok=True)
-
-
-def compact(folder: Path, now_ns: int) -> None:
-    """Join files of minutes and hours that are over, and remove those of more than a week ago. Raise OSError.
-
-    A run that is killed meanwhile leaves files that do not count, or are removed the next time.
-    """
-    names = {path.name for path in folder.glob("*.arrow")}
-    counted = {range_name(*batches) for batches in batches_of(names)}
-    for name in names - counted:
-        if NAME.fullmatch(name):
-            (folder / name).unlink(missing_ok=True)
-    headers = [_header_of(folder / name) for name in sorted(counted)]
-    for header in headers:
-        if header.last_ns < now_ns - KEPT_NS:
-            (folder / header.name).unlink(missing_ok=True)
-    fresh = [header for header in headers if header.last_ns >= now_ns - KEPT_NS]
-    for (_, age), group in groupby(fresh, lambda header: _age(header, now_ns)):
-        members = list(group)
-        if age and len(members) > 1:
-            _join(folder, members, coarse=age == HOUR_NS)
-
-
-def _header_of(path: Path) -> FigureHeader:
-    with path.open("rb") as file:
-        return read_header(file, path.name)
-
-
-def _age(header: FigureHeader, now_ns: int) -> tuple[int, int]:
-    """Return with what a file is joined: the number of an hour or minute, and its length or 0."""
-    if header.last_ns // HOUR_NS * HOUR_NS < now_ns - HOUR_NS - FINE_NS:
-        return header.last_ns // HOUR_NS, HOUR_NS
-    if header.last_ns // MINUTE_NS < now_ns // MINUTE_NS:
-        return header.last_ns // MINUTE_NS, MINUTE_NS
-    return header.first_batch, 0
-
-
-def _join(folder: Path, members: Sequence[FigureHeader], *, coarse: bool) -> None:
-    grids = members[0].grids
-    if coarse:
-        grids = StepGrids(_coarse(grids.signals, COARSE_SIGNAL_NS), _coarse(grids.page, COARSE_PAGE_NS))
-    partials = [
-        regrid(read_partial((folder / one.name).read_bytes(), one.name), one.grids, grids) for one in members
-    ]
-    header = replace(joined(members), grids=grids)
-    with UnfinishedOutput(folder / header.name) as part:
-        with part.binary_file() as file:
-            file.write(to_bytes(header, merge(partials)))
-        sync_file(part.path)
-        part.move()
-    for one in members:
-        (folder / one.name).unlink(missing_ok=True)
-
-
 def joined(headers: Sequence[FigureHeader]) -> FigureHeader:
     """Return the header of several ranges of batches in order; its grids are those of the first."""
     return replace(
@@ -239,12 +166,6 @@ def joined(headers: Sequence[FigureHeader]) -> FigureHeader:
         last_ns=max(one.last_ns for one in headers),
         facts=merge_facts([one.facts for one in headers]),
     )
-
-
-def _coarse(grid: Grid, step_ns: int) -> Grid:
-    """Return an endless grid with steps that are not shorter than `step_ns`."""
-    step_ns = max(step_ns, grid.step_ns)
-    return Grid(grid.start_ns // step_ns * step_ns, step_ns, grid.steps)
 
 
 def window_grids(headers: Sequence[FigureHeader], first_ns: int, last_ns: int) -> StepGrids:

@@ -5,11 +5,9 @@ grids and facts. The watch may go on meanwhile: batches are counted up to the on
 a file that compaction has removed after it was listed makes the listing start again.
 """
 
-import os
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kdissect.capture.storage import file_system, is_uri, local_path
+from kdissect.capture.storage_folder import StorageFolder, open_folder
 from kdissect.errors import UserError
 from kdissect.report.build.regrid import StepGrids, regrid
 from kdissect.report.model.summary import AppliedFilter, CaptureFacts
@@ -28,6 +26,7 @@ from kdissect.spark.watch.figure_files import (
     read_partial,
     window_grids,
 )
+from kdissect.text import without_password
 
 TRIES = 5
 
@@ -41,32 +40,6 @@ class WatchFigures(NamedTuple):
     filters: tuple[AppliedFilter, ...]
 
 
-class _Folder:
-    """The folder of figures, local or at a URI. Methods raise OSError."""
-
-    def __init__(self, place: str) -> None:
-        self._system: Any = None
-        if is_uri(place):
-            self._system, inside = file_system(place.rstrip("/"))
-            self._path = f"{inside}/{FOLDER}"
-        else:
-            self._path = str(Path(local_path(place), FOLDER))
-
-    def names(self) -> list[str]:
-        if self._system is None:
-            return os.listdir(self._path)
-        from pyarrow.fs import FileSelector
-
-        return [one.base_name for one in self._system.get_file_info(FileSelector(self._path))]
-
-    def read(self, name: str) -> bytes:
-        if self._system is None:
-            return Path(self._path, name).read_bytes()
-        with self._system.open_input_stream(f"{self._path}/{name}") as file:
-            data: bytes = file.read()
-        return data
-
-
 def read_figures(place: str, last_ns: int | None = None) -> WatchFigures:
     """Return the figures of a watch, of all times or of the last `last_ns` of its captures.
 
@@ -74,8 +47,9 @@ def read_figures(place: str, last_ns: int | None = None) -> WatchFigures:
     """
     for attempt in range(TRIES):
         try:
-            folder = _Folder(place)
-            names = [name for name in folder.names() if NAME.fullmatch(name) or OPEN_NAME.fullmatch(name)]
+            folder = open_folder(place).below(FOLDER)
+            listed = [file.name for file in folder.files()]
+            names = [name for name in listed if NAME.fullmatch(name) or OPEN_NAME.fullmatch(name)]
             if not names:
                 break
             return _figures(folder, names, last_ns)
@@ -83,11 +57,12 @@ def read_figures(place: str, last_ns: int | None = None) -> WatchFigures:
             if attempt == TRIES - 1:
                 break
         except OSError as error:
-            raise UserError(f"cannot read {place}: {error.strerror or error}") from None
-    raise FiguresError(f"{place} holds no figures: kdissect watch --out writes them")
+            reason = (error.strerror or str(error)).partition("\n")[0]
+            raise UserError(without_password(f"cannot read {place}: {reason}")) from None
+    raise FiguresError(f"{without_password(place)} holds no figures: kdissect watch --out writes them")
 
 
-def _figures(folder: _Folder, names: list[str], last_ns: int | None) -> WatchFigures:
+def _figures(folder: StorageFolder, names: list[str], last_ns: int | None) -> WatchFigures:
     newest = max((int(found[1]) for name in names if (found := OPEN_NAME.fullmatch(name))), default=-1)
     ranges = [one for one in batches_of(names) if one[1] <= newest]
     data = {name: folder.read(name) for name in (range_name(*one) for one in ranges)}

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kdissect.capture.formats.pcap import MAGICS
 from kdissect.capture.formats.pcapng import SECTION_MAGIC
+from kdissect.capture.storage import CaptureStorage, open_storage
 from kdissect.spark.watch.closed_files import HEAD_BYTES, SeenFile, list_files
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
@@ -50,12 +51,10 @@ class TakenFile:
     def is_there(self) -> bool:
         """Return whether the file is still the one that was taken, however much it has grown."""
         try:
-            return head_of(self.path, self.head_bytes) == self.head and self._is_long_enough()
+            with open_storage(self.path) as file:
+                return _head(file, self.head_bytes) == self.head and file.size >= self.size
         except OSError:
             return False
-
-    def _is_long_enough(self) -> bool:
-        return os.stat(self.path).st_size >= self.size
 
     def is_all_of(self, file: SeenFile) -> bool:
         """Return whether nothing is left to take of a file of this path."""
@@ -188,8 +187,8 @@ def _is_done(file: SeenFile, known: TakenFile) -> bool:
 
 def can_grow(path: str) -> bool:
     """Return whether a file is read as it grows: a capture that is not compressed. Raise OSError."""
-    with open(path, "rb") as file:  # noqa: PTH123 - paths come from a listing as text
-        return file.read(MAGIC_BYTES) in GROWING
+    with open_storage(path) as file:
+        return file.read(MAGIC_BYTES, 0) in GROWING
 
 
 def taken_files(journal: Path, before: int) -> list[TakenFile]:
@@ -235,5 +234,9 @@ def _lock_now(lock: int) -> bool:
 
 def head_of(path: str, length: int) -> str:
     """Return the digest of the first bytes of a file. Raise OSError."""
-    with open(path, "rb") as file:  # noqa: PTH123 - paths come from a listing as text
-        return blake2b(file.read(length), digest_size=16).hexdigest()
+    with open_storage(path) as file:
+        return _head(file, length)
+
+
+def _head(file: CaptureStorage, length: int) -> str:
+    return blake2b(file.read(length, 0), digest_size=16).hexdigest()

@@ -41,7 +41,7 @@ from kdissect.spark.watch.batch_step import (
     scan_step,
 )
 from kdissect.spark.watch.batch_store import BatchStore, Commit
-from kdissect.spark.watch.figure_files import FOLDER, MINUTE_NS, FigureHeader, compact, write_batch
+from kdissect.spark.watch.figure_files import MINUTE_NS, FigureHeader, write_batch
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
 from kdissect.spark.watch.file_stream import MOST_FILES, NS_PER_S, SETTLE_SECONDS
 from kdissect.spark.watch.late_files import Skipped, count_skipped, late_files
@@ -50,6 +50,7 @@ from kdissect.spark.watch.watched_directory import WatchedDirectory
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
 from kdissect.tables.dissection import AgeLimits
 from kdissect.tables.filters import Filter
+from kdissect.text import without_password
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -162,6 +163,7 @@ class WatchQuery:
             "journal": str(self._store.journal),
             "maxFiles": str(self._settings.most_files),
             "settle": str(self._settings.settle_s),
+            "first": str(self._store.last.taken),
         }
         files = session.readStream.format("kdissect").options(**options).load(self._settings.source.directory)
         writer = files.writeStream.foreachBatch(self._on_files)
@@ -183,7 +185,7 @@ class WatchQuery:
     def _on_files(self, frame: "DataFrame", batch: int) -> None:
         """Process one micro-batch; what fails is raised by `run`."""
         with self._active:
-            if batch <= self._store.last.batch:
+            if batch + self._store.first_batch <= self._store.last.batch:
                 return
             try:
                 rows = [TakenFile(**row.asDict()) for row in frame.collect()]
@@ -211,7 +213,9 @@ class WatchQuery:
         if self._settings.skip_behind_s is not None:
             report.skipped_packets = Skipped(*report.commit.skipped).packets
         report.notices += [
-            f"{file.path} was overwritten or removed before its turn: what it held is missing"
+            without_password(
+                f"{file.path} was overwritten or removed before its turn: what it held is missing"
+            )
             for file in files
             if file not in found and file not in late
         ]
@@ -257,7 +261,7 @@ class WatchQuery:
                 figures = self._run(plan)
                 changes = self._find_incidents(plan, index, figures)
                 if attempt.out is not None:
-                    figures.files += self._write_figures(attempt.out, plan, index, figures, skipped)
+                    figures.files |= self._write_figures(attempt.out, plan, index, figures, skipped)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
@@ -272,7 +276,7 @@ class WatchQuery:
                     brokers=[*last.brokers, *map(list, sorted(figures.brokers))],
                     incidents=self._incidents.state(),
                 )
-                self._store.commit(attempt, commit, figures.files)
+                self._store.commit(attempt, commit, figures.files, offered)
                 self._incidents.clean()
             except BaseException:
                 self._incidents = RecentIncidents(self._store.partials, last.incidents)
@@ -296,8 +300,8 @@ class WatchQuery:
 
     def _write_figures(
         self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, skipped: Skipped
-    ) -> list[str]:
-        """Write what reports are made from. Return the paths of the files. Raise OutputError.
+    ) -> dict[str, str]:
+        """Write what reports are made from. Return the files as tasks do. Raise OutputError.
 
         Packets that were skipped count as dropped.
         """
@@ -316,7 +320,8 @@ class WatchQuery:
             self._settings.filters,
         )
         try:
-            return write_batch(folder, header, self._incidents.finished, self._incidents.unfinished)
+            paths = write_batch(folder, header, self._incidents.finished, self._incidents.unfinished)
+            return {path: path for path in paths}
         except OSError as error:
             raise OutputError.of(folder, error) from None
 
@@ -334,12 +339,12 @@ class WatchQuery:
     def _compact(self, now_ns: int) -> None:
         """Join files of figures once for each minute of the captures."""
         minute = now_ns // MINUTE_NS
-        if self._store.out is not None and minute != self._compacted:
+        if self._store.figures is not None and minute != self._compacted:
             self._compacted = minute
             try:
-                compact(self._store.out / FOLDER, now_ns)
+                self._store.figures.compact(now_ns)
             except OSError as error:
-                raise OutputError.of(self._store.out, error) from None
+                raise OutputError.of(self._store.place, error) from None
 
     def _run(self, plan: BatchPlan) -> BatchFigures:
         """Run both passes over the splits of a batch."""
@@ -369,6 +374,7 @@ class WatchQuery:
         path = grown_file(self._store.journal)
         lines = path.read_text().splitlines() if path.exists() else []
         new, self._grown = lines[self._grown :], len(lines)
+        new = [without_password(line) for line in new]
         return [f"{line} grew after it was read: what was added is missing (--settle)" for line in new]
 
 

@@ -14,8 +14,11 @@ from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_onc
 PARTITIONS = 3
 
 
-def run_batches(paths: list[Path], folder: Path, size: int) -> list[BatchFigures]:
-    """Return the figures of each batch of files, and of the end."""
+def run_batches(paths: list[Path], folder: Path, size: int, attempts: int = 1) -> list[BatchFigures]:
+    """Return the figures of each batch of files, and of the end. Rows get their places below `out`.
+
+    With more attempts each task is done again before its rows are moved; the figures are those of the first.
+    """
     found, names = [], {}
     groups = [paths[first : first + size] for first in range(0, len(paths), size)]
     for batch, group in enumerate([*groups, []]):
@@ -24,15 +27,21 @@ def run_batches(paths: list[Path], folder: Path, size: int) -> list[BatchFigures
         after.mkdir()
         plan = BatchPlan(
             batch, index.splits, (), PARTITIONS, str(folder / f"state-{batch - 1}") if batch else None,
-            str(after), str(folder / "out"), index.latest_time_ns or 0, not group, names,
+            str(after), str(folder / "attempt"), index.latest_time_ns or 0, not group, names,
             keys_for(None, index.files),
         )  # fmt: skip
         rows = list(scan_step(range(len(index.splits)), plan))
         figures = BatchFigures()
         for number in range(PARTITIONS):
-            mine = ((partition, blob) for partition, blob in rows if partition == number)
-            for part in batch_step(number, mine, plan):
+            mine = [(partition, blob) for partition, blob in rows if partition == number]
+            parts = list(batch_step(number, mine, plan))
+            for _ in range(attempts - 1):
+                list(batch_step(number, mine, plan))
+            for part in parts:
                 figures.add(part)
+        for path, inside in figures.files.items():
+            (folder / "out" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "attempt" / inside).rename(folder / "out" / path)
         names = {**figures.names, **names}
         found.append(figures)
     return found
@@ -52,6 +61,16 @@ def test_rows_do_not_depend_on_the_size_of_batches(tmp_path: Path, size: int) ->
     assert sum(one.unanswered for one in figures) == expected["exchanges"]["status"].to_pylist().count(
         "unanswered"
     )
+
+
+def test_a_task_that_is_repeated_writes_files_of_its_own(tmp_path: Path) -> None:
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 3))
+    figures = run_batches(paths, tmp_path, 2, attempts=2)
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+    left = [path for path in (tmp_path / "attempt").rglob("*") if path.is_file()]
+    assert len(left) == sum(len(one.files) for one in figures) > 0  # those of the second attempts
+    names = {path.name for path in (tmp_path / "state-2").iterdir()}
+    assert names == {state_name(number) for number in range(PARTITIONS)}
 
 
 def test_state_is_private_and_small_at_the_end(tmp_path: Path) -> None:

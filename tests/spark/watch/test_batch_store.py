@@ -26,14 +26,14 @@ def opened(tmp_path: Path, **about: object) -> BatchStore:
     return BatchStore(tmp_path / "checkpoint", tmp_path / "out", {**ABOUT, **about})
 
 
-def fill(attempt: Attempt, batch: int) -> list[str]:
+def fill(attempt: Attempt, batch: int) -> dict[str, str]:
     """Do what the tasks of a batch do."""
     (attempt.state / "part-000").write_bytes(b"state %d" % batch)
     path = f"exchanges/hour=2026-01-01-00/batch-{batch:08}-000.parquet"
     assert attempt.out is not None
     (attempt.out / path).parent.mkdir(parents=True)
     (attempt.out / path).write_bytes(b"rows %d" % batch)
-    return [path]
+    return {path: path}
 
 
 def add(store: BatchStore, batch: int) -> None:
