@@ -3,6 +3,7 @@ that was stopped stays."""
 
 import json
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,40 @@ import numpy as np
 import pytest
 
 from kdissect.capture.formats.pcap import HEADER_BYTES as PCAP_HEADER
-from tests.bench import bench, other_commands, page, synthesis
+from tests.bench import bench, goals, measure, other_commands, page, synthesis
+from tests.bench.capture_set import CAPTURES, CaptureSet
+from tests.bench.control_group import control_group
 from tests.bench.light import verdict
-from tests.bench.measure import run
+from tests.bench.measure import CommandFailed, run
+from tests.bench.record_bulk import record_again
 from tests.bench.sizing import lasting, sizing
 from tests.helpers.handmade_capture import write_capture
+from tests.lab.capture import LostPackets
 
 ROW = {
     "bytes": 60_000_000,
     "capture": "x",
     "seconds": {"kdissect": 5.0, "tshark": 15.0},
     "times_as_fast": 3.0,
+}
+
+
+FACTS = {
+    "commit": "a",
+    "processor": "p",
+    "python": "3",
+    "tshark": "t",
+    "load_before": 0.0,
+}
+STARTED = {"warm_seconds": 1.7, "first_line_seconds": 0.1, "first_run_seconds": 5.0, "processor_seconds": 2.0}
+COMPARED = {
+    "capture": "chatty",
+    "told": "small",
+    "bytes": 400_000_000,
+    "seconds": {"kdissect": 4.0, "tshark": 50.0, "cat": 0.1},
+    "processor_seconds": {"kdissect": 8.0, "tshark": 50.0, "anchor": 0.2},
+    "peak_mib": {"kdissect": 900, "tshark": 1700},
+    "times_as_fast": 12.5,
 }
 
 
@@ -48,6 +72,14 @@ def test_the_page_compares_processor_time_after_the_start_with_the_anchor() -> N
     assert list(page.beside_anchor([{"capture": "chatty"}], 4.0)) == []
 
 
+@pytest.fixture(params=["group", "no group"])
+def with_and_without_a_group(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count with a control group where one can be made, and in the way that needs none."""
+    if request.param == "no group":
+        monkeypatch.setattr(measure, "control_group", nullcontext)
+
+
+@pytest.mark.usefixtures("with_and_without_a_group")
 def test_processor_time_counts_processes_that_outlive_the_command() -> None:
     busy = "import time\nwhile time.process_time() < 0.3: pass"
     orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
@@ -55,6 +87,7 @@ def test_processor_time_counts_processes_that_outlive_the_command() -> None:
     assert found.processor_seconds >= 0.3
 
 
+@pytest.mark.usefixtures("with_and_without_a_group")
 def test_processor_time_counts_processes_that_their_parent_ignores() -> None:
     busy = "import time\nwhile time.process_time() < 0.8: pass\ntime.sleep(0.5)"
     careless = (
@@ -64,6 +97,27 @@ def test_processor_time_counts_processes_that_their_parent_ignores() -> None:
         "while child.poll() is None: time.sleep(0.1)"
     )
     assert run([sys.executable, "-c", careless]).processor_seconds >= 0.8
+
+
+def test_processor_time_counts_a_process_that_nobody_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    with control_group() as group:
+        if group is None:
+            pytest.skip("no control group can be made here (cgroup v2, and a group to make it in)")
+    monkeypatch.setattr(measure, "POLL_SECONDS", 60)
+    busy = "import time\nwhile time.process_time() < 0.5: pass"
+    careless = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}])\n"
+        "while child.poll() is None: time.sleep(0.1)"
+    )
+    assert run([sys.executable, "-c", careless]).processor_seconds >= 0.5
+
+
+@pytest.mark.usefixtures("with_and_without_a_group")
+def test_a_command_that_fails_says_why() -> None:
+    with pytest.raises(CommandFailed, match="failed: no such day"):
+        run([sys.executable, "-c", "raise SystemExit('no such day')"])
 
 
 def test_other_commands_are_shown_beside_their_goals(tmp_path: Path) -> None:
@@ -146,6 +200,73 @@ def test_a_benchmark_that_was_stopped_goes_on_behind_what_it_measured(
     facts["commit"] = "b"
     bench.measured(path, todo[:1], anew=False)
     assert json.loads(path.read_text())["captures"] == []
+
+
+def test_a_part_that_fails_does_not_lose_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "facts", lambda: FACTS)
+    failing = [sys.executable, "-c", "raise SystemExit('no such day')"]
+    todo = [
+        bench.Part("start", lambda: {"warm_seconds": run(failing).seconds}),
+        bench.Part("captures", lambda: COMPARED, "chatty"),
+        bench.Part("commands", lambda: {"capture": "chatty".index("b")}),
+    ]
+    path = tmp_path / "bench.json"
+    assert not bench.measured(path, todo, anew=False)
+    page.write(tmp_path)
+    text = (tmp_path / "bench.md").read_text()
+    assert "**Not measured: start.** CommandFailed: " in text
+    assert "no such day." in text
+    assert "**Not measured: commands.** ValueError: substring not found." in text
+    assert "| chatty: whole process, times as fast as tshark | 12.5 | at least 12.0 | reached |" in text
+    assert "| small capture | not measured | at most 1.60 s |  |" in text
+    assert bench.measured(path, [bench.Part("start", lambda: STARTED), todo[1]], anew=False)
+    page.write(tmp_path)
+    assert "Not measured" not in (tmp_path / "bench.md").read_text()
+
+
+def test_the_goals_are_judged_as_they_are_shown() -> None:
+    single = {
+        "capture": "single",
+        "bytes": 2 * 10**9,
+        "seconds": {"kdissect": 7.69},
+        "peak_mib": {"kdissect": 955},
+    }
+    seconds = dict.fromkeys(other_commands.COMMANDS, 5.0) | {"analyze --topic": 5.06}
+    found = {
+        "start": STARTED,
+        "captures": [COMPARED],
+        "shapes": [single],
+        "commands": {"seconds": seconds, "peak_mib": dict.fromkeys(seconds, 900)},
+    }
+    text = "\n".join(goals.table(found))
+    assert "carries everything: each GB after the start | 3.0 s | at most 3.0 s | reached |" in text
+    assert "without a filter | 5.1 s | at most 5.0 s | **not reached** |" in text
+    assert "| chatty: processor time after the start, times a native program's | 30.0 | at most 8.0 |" in text
+    assert "the highest of all captures and commands | 955 MiB | at most 954 MiB | **not reached** |" in text
+    del found["captures"]
+    assert "native" not in "\n".join(goals.table(found))
+
+
+def test_a_quick_benchmark_makes_every_capture(tmp_path: Path) -> None:
+    captures = CaptureSet(tmp_path, quick=True)
+    for name in CAPTURES:
+        assert 10_000 < captures.path(name).stat().st_size < 60_000_000
+    assert captures.server_ports("single") == captures.server_ports("chatty")
+
+
+def test_a_recording_that_lost_packets_is_made_again_at_half_the_rate() -> None:
+    tried: list[int] = []
+
+    def losing(per_second: int) -> None:
+        tried.append(per_second)
+        if len(tried) < 3:
+            raise LostPackets("some")
+
+    record_again(losing, 1000, 3)
+    assert tried == [1000, 500, 250]
+    tried.clear()
+    with pytest.raises(LostPackets):
+        record_again(losing, 1000, 2)
 
 
 def test_clients_get_another_address_when_ports_are_used_up(

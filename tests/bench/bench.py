@@ -1,13 +1,14 @@
 """The benchmark in one command: makes its captures, measures, writes `bench.json`, `bench.md` and two plots.
 
-    python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …] [--anew]
+    python -m tests.bench.bench --folder DIR [--anchor PROGRAM]
 
-DIR keeps the captures, some 35 GB of them, and needs room for twice the largest while it is made; what lies
-there is taken as it is (`capture_set`). Commands are run in
-turn as whole processes; what counts are the ratios of one run, seconds change with the machine. `bench.json`
-is written after every part, and a run goes on behind what one of the same kdissect on the same machine has
-measured, unless `--anew` is given. `--light` leaves out all but chatty and keeps tshark to one run. `--page`
-writes the page of a `bench.json` that is there.
+DIR keeps the captures, some 36 GB of them. Those that lie there are taken (`capture_set`). `--prepare`
+makes all of them and measures nothing. The largest are removed once they are measured, if a run made them.
+Commands run in turn as whole processes. Compare the ratios of one run, since seconds change with the machine.
+`bench.json` is written after every part, and a run goes on behind what one of the same kdissect on the same
+machine has measured, unless `--anew` is given. A part that fails does not end the others: the page says so,
+and the exit code is 1. `--light` leaves out all but chatty and keeps tshark to one run. `--quick` tries it
+all on small captures, in DIR/quick. `--page` writes the page of a `bench.json` that is there.
 """
 
 import argparse
@@ -27,9 +28,9 @@ from typing import Any
 
 from kdissect.files import write_atomically
 from tests.bench import light, other_commands, page
-from tests.bench.capture_set import CAPTURES, GIGABYTE, capture, recorded, server_ports
+from tests.bench.capture_set import CAPTURES, GIGABYTE, CaptureSet
 from tests.bench.commands import REPOSITORY, anchor, kdissect, tshark
-from tests.bench.measure import Run, run
+from tests.bench.measure import CommandFailed, Run, run
 
 DPKT_LOOP = """
 import dpkt, sys
@@ -38,8 +39,8 @@ for _, data in dpkt.pcap.Reader(open(sys.argv[1], "rb")):
     total += len(dpkt.ethernet.Ethernet(data).data.data.data)
 """
 COMPILE_SECONDS = 600
+SAID_AT_MOST = 500  # characters of what a program said before it failed
 TIMELINES = 5
-
 
 AGAINST_TSHARK = ("chatty", "chatty-5m", "mixed", "bulk")
 BY_SIZE = ("1-gb", "4-gb", "16-gb")
@@ -47,6 +48,7 @@ STAGES = ("chatty", "bulk")
 CORES = "chatty-5m"
 DPKT = "chatty"
 OTHER_COMMANDS = "chatty"
+FIRST_RUN = "many"
 
 
 def medians(
@@ -80,18 +82,14 @@ def medians(
     }
 
 
-def against_tshark(folder: Path, name: str, runs: int, native: Path | None) -> dict[str, Any]:
+def against_tshark(captures: CaptureSet, name: str, runs: int, native: Path | None) -> dict[str, Any]:
     """Compare on one capture; `cat` is the floor: what reading the file costs, and `native` an anchor."""
-    path = capture(folder, name)
+    path = captures.path(name)
     run(["cat", str(path)])  # fills the page cache for all of them
-    once = 1 if path.stat().st_size > GIGABYTE else runs
-    ports = server_ports(capture(folder, recorded(name)))
+    ports = captures.server_ports(name)
     commands = {
         "kdissect": (kdissect(path, "--quiet"), runs),
-        "tshark": (
-            tshark(path, ports),
-            once if name.startswith("chatty") else runs,
-        ),
+        "tshark": (tshark(path, ports), 1 if path.stat().st_size > GIGABYTE else runs),
         "cat": (["cat", str(path)], runs),
     }
     if native:
@@ -103,9 +101,9 @@ def against_tshark(folder: Path, name: str, runs: int, native: Path | None) -> d
     return row
 
 
-def by_command(folder: Path, runs: int) -> dict[str, Any]:
+def by_command(captures: CaptureSet, runs: int) -> dict[str, Any]:
     """Measure the commands beside `analyze` on one capture."""
-    path = capture(folder, OTHER_COMMANDS)
+    path, folder = captures.path(OTHER_COMMANDS), captures.folder
     lines = other_commands.command_lines(path, folder)
     found = medians(
         path.stem,
@@ -117,17 +115,27 @@ def by_command(folder: Path, runs: int) -> dict[str, Any]:
     return found
 
 
-def alone(folder: Path, name: str, runs: int) -> dict[str, Any]:
-    """Measure one capture with kdissect only."""
-    path = capture(folder, name)
-    return medians(name, {"kdissect": (kdissect(path, "--quiet"), runs)}, path)
-
-
-def passing(folder: Path, name: str) -> dict[str, Any]:
-    """Measure one capture once, and remove it: it is large, and soon made again."""
-    found = alone(folder, name, 1)
-    (folder / f"{name}.pcap").unlink()
+def passing(captures: CaptureSet, name: str) -> dict[str, Any]:
+    """Measure one capture once, with kdissect only, and remove it if it was made for that: it is large."""
+    made = not (captures.folder / f"{name}.pcap").exists()
+    path = captures.path(name)
+    found = medians(name, {"kdissect": (kdissect(path, "--quiet"), 1)}, path)
+    if made:
+        path.unlink()
     return found
+
+
+def first_run(captures: CaptureSet) -> dict[str, Any]:
+    """Measure a first run on a large capture, once: it waits for the compiler."""
+    path, cache = captures.path(FIRST_RUN), captures.folder / "empty-cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    one = run(kdissect(path, "--quiet"), XDG_CACHE_HOME=str(cache))
+    shutil.rmtree(cache, ignore_errors=True)
+    return asdict(one) | {
+        "capture": FIRST_RUN,
+        "told": CAPTURES[FIRST_RUN].told,
+        "bytes": path.stat().st_size,
+    }
 
 
 def timeline() -> dict[str, Any]:
@@ -139,9 +147,9 @@ def timeline() -> dict[str, Any]:
     return {"capture": Path(small).name, "steps": steps}
 
 
-def by_cores(folder: Path, runs: int) -> dict[str, Any]:
+def by_cores(captures: CaptureSet, runs: int) -> dict[str, Any]:
     """Measure with one core and with two, and what both spend on a small capture: the start."""
-    path, small = capture(folder, CORES), REPOSITORY / "captures" / "steady.pcapng"
+    path, small = captures.path(CORES), REPOSITORY / "captures" / "steady.pcapng"
     found: dict[str, Any] = {"capture": CORES, "seconds": {}, "start_seconds": {}}
     for cores in (1, os.cpu_count() or 1):
         master = ("--quiet", "--master", f"local[{cores}]")
@@ -149,7 +157,7 @@ def by_cores(folder: Path, runs: int) -> dict[str, Any]:
             pinned = ["taskset", "-c", f"0-{cores - 1}", *kdissect(what, *master)]
             found[where][str(cores)] = statistics.median(run(pinned).seconds for _ in range(runs))
         print(f"{CORES:12}{cores} cores {found['seconds'][str(cores)]:9.2f} s", flush=True)
-    found["machine"] = statistics.median(of_machine(capture(folder, DPKT)) for _ in range(runs))
+    found["machine"] = statistics.median(of_machine(captures.path(DPKT)) for _ in range(runs))
     print(f"{CORES:12}the machine {found['machine']:.2f}", flush=True)
     return found
 
@@ -168,16 +176,16 @@ def of_machine(path: Path) -> float:
             for core in range(cores)
         ]
         if any(copy.wait() for copy in copies):
-            raise SystemExit("the stages failed")
+            raise RuntimeError("the stages failed")
         return time.monotonic() - began
 
     cores = os.cpu_count() or 1
     return cores * wall(1) / wall(cores)
 
 
-def of_stages(folder: Path, name: str) -> dict[str, Any]:
+def of_stages(captures: CaptureSet, name: str) -> dict[str, Any]:
     """Measure the stages in a process of their own."""
-    command = [sys.executable, str(Path(__file__).with_name("stages.py")), str(capture(folder, name))]
+    command = [sys.executable, str(Path(__file__).with_name("stages.py")), str(captures.path(name))]
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout
     print(name, said.strip(), flush=True)
     found: dict[str, Any] = json.loads(said)
@@ -263,25 +271,39 @@ class Part:
 
 
 SECTIONS_OF_ROWS = ("captures", "stages", "sizes", "shapes")
+FAILURES = (
+    CommandFailed,
+    subprocess.CalledProcessError,
+    OSError,
+    LookupError,
+    ValueError,
+    RuntimeError,
+    SystemExit,
+)
+"""How a part can fail without an end to the others."""
 
 
-def parts(folder: Path, wanted: list[str], runs: int, native: Path | None = None) -> list[Part]:
+def parts(captures: CaptureSet, wanted: list[str], runs: int, native: Path | None = None) -> list[Part]:
     """Return the parts of a benchmark on the captures that are wanted, in the order in which they are
     measured."""
 
     def of(section: str, names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[Part]:
         return [Part(section, partial(measure, name), name) for name in names if name in wanted]
 
+    def once(section: str, needed: str, measure: Callable[[], dict[str, Any]]) -> list[Part]:
+        return [Part(section, measure)] if needed in wanted else []
+
     return [
-        Part("start", lambda: starting(folder, max(runs, 5))),
+        Part("start", lambda: starting(captures.folder, max(runs, 5))),
         Part("timeline", timeline),
-        Part("light", lambda: light.measured(folder, native)),
-        *of("captures", AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs, native)),
-        *([Part("commands", lambda: by_command(folder, runs))] if OTHER_COMMANDS in wanted else []),
-        *of("stages", STAGES, lambda name: of_stages(folder, name)),
-        *([Part("cores", lambda: by_cores(folder, min(runs, 2)))] if CORES in wanted else []),
-        *of("sizes", BY_SIZE, lambda name: passing(folder, name)),
-        *of("shapes", ("single", "many"), lambda name: passing(folder, name)),
+        Part("light", lambda: light.measured(captures.folder, native)),
+        *of("captures", AGAINST_TSHARK, lambda name: against_tshark(captures, name, runs, native)),
+        *once("commands", OTHER_COMMANDS, lambda: by_command(captures, runs)),
+        *of("stages", STAGES, lambda name: of_stages(captures, name)),
+        *once("cores", CORES, lambda: by_cores(captures, min(runs, 2))),
+        *of("sizes", BY_SIZE, lambda name: passing(captures, name)),
+        *of("shapes", ("single", "many"), lambda name: passing(captures, name)),
+        *once("first_run", FIRST_RUN, lambda: first_run(captures)),
     ]
 
 
@@ -296,24 +318,38 @@ def begun(path: Path, anew: bool) -> dict[str, Any]:
     return found
 
 
-def measured(path: Path, todo: list[Part], anew: bool) -> None:
+def measured(path: Path, todo: list[Part], anew: bool, **about: Any) -> bool:
     """Measure the parts that are not in the file yet, and write it after each: a run that is stopped can be
-    gone on with."""
-    found = begun(path, anew)
+    gone on with. Return whether all of them could be measured."""
+    found = begun(path, anew) | about
+    found["failed"] = {}
     for part in todo:
         if str(part) in found["took"]:
             print(f"{part}: measured before, kept", flush=True)
             continue
         began = time.monotonic()
-        part.put(found, part.measure())
-        found["took"][str(part)] = round(time.monotonic() - began, 1)
+        try:
+            part.put(found, part.measure())
+            found["took"][str(part)] = round(time.monotonic() - began, 1)
+            print(f"{part}: took {found['took'][str(part)]:.0f} s", flush=True)
+        except FAILURES as failure:
+            found["failed"][str(part)] = reason(failure)
+            print(f"{part}: {reason(failure)}", file=sys.stderr, flush=True)
         found["load_after"] = os.getloadavg()[0]
         write_atomically(path, json.dumps(found, indent=2) + "\n")
-        print(f"{part}: took {found['took'][str(part)]:.0f} s", flush=True)
+    return not found["failed"]
 
 
-def main() -> None:
-    """Run the command line."""
+def reason(failure: BaseException) -> str:
+    """Return why a part failed, as one sentence on one line."""
+    said = getattr(failure, "stderr", None) or ""
+    said = said.decode(errors="replace") if isinstance(said, bytes) else said
+    words = f"{type(failure).__name__}: {failure} {said[-SAID_AT_MOST:]}".split()
+    return f"{' '.join(words)}."
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -323,20 +359,42 @@ def main() -> None:
     parser.add_argument("--anchor", type=Path, help="a native program to compare with")
     parser.add_argument("--only", nargs="+", choices=sorted(CAPTURES), default=sorted(CAPTURES))
     parser.add_argument("--anew", action="store_true")
+    parser.add_argument("--prepare", action="store_true", help="make the captures, and measure nothing")
+    parser.add_argument("--quick", action="store_true", help="try it all on small captures, in DIR/quick")
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "reports")
+    parser.add_argument("--out", type=Path, help="default: reports, with --quick DIR/quick")
+    return parser
+
+
+def main() -> int:
+    """Run the command line. Return 1 if a part could not be measured."""
+    parser = arguments()
     chosen = parser.parse_args()
+    folder = chosen.folder / "quick" if chosen.quick else chosen.folder
+    out = chosen.out or (folder if chosen.quick else REPOSITORY / "reports")
+    captures = CaptureSet(folder, chosen.quick)
+    wanted = ["chatty"] if chosen.light else chosen.only
+    whole = True
     if not chosen.page:
+        if chosen.anchor and not os.access(chosen.anchor, os.X_OK):
+            parser.error(f"{chosen.anchor} is no program")
         if not shutil.which("tshark"):
-            raise SystemExit("tshark is not installed")
+            parser.error("tshark is not installed")
         os.environ["PYTHONPATH"] = str(REPOSITORY)
-        chosen.folder.mkdir(parents=True, exist_ok=True)
-        chosen.out.mkdir(parents=True, exist_ok=True)
-        wanted = ["chatty"] if chosen.light else chosen.only
-        todo = parts(chosen.folder, wanted, 1 if chosen.light else chosen.runs, chosen.anchor)
-        measured(chosen.out / "bench.json", todo, chosen.anew)
-    page.write(chosen.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        if chosen.prepare:
+            for name in wanted:
+                captures.path(name)
+            return 0
+        runs = 1 if chosen.light or chosen.quick else chosen.runs
+        native = chosen.anchor.resolve() if chosen.anchor else None
+        words = "--folder DIR" + (" --anchor PROGRAM" if native else "")
+        todo = parts(captures, wanted, runs, native)
+        whole = measured(out / "bench.json", todo, chosen.anew, runs=runs, words=words)
+    page.write(out)
+    return 0 if whole else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -48,28 +48,54 @@ CAPTURES = {
 }
 
 
-def capture(folder: Path, name: str) -> Path:
-    """Return a capture; make it if it is not there."""
-    path, source = folder / f"{name}.pcap", CAPTURES[name]
-    if path.exists():
+MANY_CONNECTIONS = 100_000
+EXCHANGES_OF_EACH = 10  # of many connections, about
+QUICK_DIVISOR = 400
+STAND_IN = REPOSITORY / "captures" / "steady.pcapng"
+
+
+@dataclass(frozen=True)
+class CaptureSet:
+    """The captures below a folder; what is not there is made when it is first asked for.
+
+    In a quick set all are a four-hundredth as large, and a small real capture stands in for recorded ones.
+    """
+
+    folder: Path
+    quick: bool = False
+
+    def path(self, name: str) -> Path:
+        """Return a capture; make it if it is not there."""
+        path, source = self.folder / f"{name}.pcap", CAPTURES[name]
+        if path.exists():
+            return path
+        print(f"making {path.name}: {source.told}", flush=True)
+        if source.recorder and self.quick:
+            command = ["editcap", "--discard-all-secrets", "-F", "pcap", str(STAND_IN), str(path)]
+            subprocess.run(command, check=True)
+        elif source.recorder:
+            command = [sys.executable, "-m", f"tests.bench.{source.recorder}", str(path.resolve())]
+            subprocess.run(command, check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
+        else:
+            divisor = QUICK_DIVISOR if self.quick else 1
+            synthesise(
+                source.how,
+                self.path(source.repeats),
+                path,
+                source.size // divisor,
+                MANY_CONNECTIONS // divisor,
+                EXCHANGES_OF_EACH,
+            )
         return path
-    print(f"making {path.name}: {source.told}", flush=True)
-    if source.recorder:
-        command = [sys.executable, "-m", f"tests.bench.{source.recorder}", str(path.resolve())]
-        subprocess.run(command, check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
-    else:
-        synthesise(source.how, capture(folder, source.repeats), path, source.size, 100_000, 10)
-    return path
 
+    def server_ports(self, name: str) -> list[int]:
+        """Return the ports that servers use in a capture.
 
-def server_ports(path: Path) -> list[int]:
-    """Return the ports that servers use in a capture: the lower one of each connection of its first part."""
-    split = index_captures(open_inputs([str(path)], ".").files).splits[0]
-    pieces = scan_split(split).to_pylist()
-    return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
-
-
-def recorded(name: str) -> str:
-    """Return the recorded capture that a capture repeats, itself if it is one; copies have client ports below
-    their servers'."""
-    return recorded(CAPTURES[name].repeats) if CAPTURES[name].repeats else name
+        That is the lower port of each connection in the first part of the recorded capture: copies have
+        client ports below their servers'.
+        """
+        while CAPTURES[name].repeats:
+            name = CAPTURES[name].repeats
+        split = index_captures(open_inputs([str(self.path(name))], ".").files).splits[0]
+        pieces = scan_split(split).to_pylist()
+        return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})

@@ -4,7 +4,8 @@ at once.
 Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
 together, looked at ten times a second. Processor time is that of all processes, those too that outlive the
 command for a moment: this process adopts them, and waits for them. PySpark's daemon ignores the end of its
-workers, so the kernel adds their time to nobody's: it is what they had used when they were last looked at.
+workers, so the kernel adds their time to nobody's. A control group counts it; where none can be made, it is
+what they had used when they were last looked at.
 
     python -m tests.bench.measure kdissect analyze CAPTURE
 """
@@ -21,8 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.control_group import ControlGroup, control_group
+
 POLL_SECONDS = 0.1
 SET_CHILD_SUBREAPER = 36  # prctl(2)
+SAID_AT_MOST = 2_000  # characters of what a command said before it failed
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,15 @@ class Run:
     """When the command said something on standard error for the first time."""
     processor_seconds: float = 0.0
     """User and system time of all its processes."""
+
+
+class CommandFailed(Exception):
+    """A command that was to be measured did not end with 0."""
+
+    def __init__(self, command: list[str], said: bytes) -> None:
+        super().__init__(
+            f"{' '.join(command)} failed: {said.decode(errors='replace').strip()[-SAID_AT_MOST:]}"
+        )
 
 
 def adopt_descendants() -> None:
@@ -102,46 +115,75 @@ def pss_kib(process: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+class Watch:
+    """Looks at the processes of a command until it ends: their memory, and what the kernel counts nowhere."""
+
+    def __init__(self, process: int, group: ControlGroup | None) -> None:
+        self.peak_kib = 0
+        self.uncounted: dict[int, float] = {}
+        """Processor time of processes whose end nobody waits for, when they were last looked at."""
+        self._process, self._group = process, group
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more."""
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(POLL_SECONDS):
+            members = self._group.members() if self._group else family(self._process)
+            if not self._group:
+                self.uncounted.update((one, used) for one in members if (used := uncounted_seconds(one)))
+            self.peak_kib = max(self.peak_kib, sum(pss_kib(one) for one in members))
+
+
 def run(command: list[str], **environment: str) -> Run:
-    """Run a command to its end, its output thrown away."""
-    peak = 0
-    uncounted: dict[int, float] = {}
+    """Run a command to its end, its output thrown away. Raise `CommandFailed` if it fails."""
+    with control_group() as group:
+        return run_in(group, command, environment)
+
+
+def run_in(group: ControlGroup | None, command: list[str], environment: dict[str, str]) -> Run:
+    """Run a command to its end, in a control group if there is one."""
     adopt_descendants()
     before, own = processor_seconds_of_children(), set(family(os.getpid(), deep=False))
     began = time.perf_counter()
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | environment
+        group.entering(command) if group else command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | environment,
     )
-    done = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(POLL_SECONDS):
-            members = family(process.pid)
-            uncounted.update((one, used) for one in members if (used := uncounted_seconds(one)))
-            peak = max(peak, sum(pss_kib(one) for one in members))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    watch = Watch(process.pid, group)
     assert process.stderr is not None
     first = process.stderr.readline()
     told = time.perf_counter() - began
     rest = process.stderr.read()
     process.wait()
     seconds = time.perf_counter() - began
-    done.set()
-    watcher.join()
+    watch.end()
+    waited = wait_for_adopted(own)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} failed: {(first + rest).decode(errors='replace')}")
-    for one in wait_for_adopted(own):
-        uncounted.pop(one, None)
-    used = processor_seconds_of_children() - before + sum(uncounted.values())
-    return Run(round(seconds, 2), round(peak / 1024), round(told, 2) if first else None, round(used, 2))
+        raise CommandFailed(command, first + rest)
+    if group:
+        used = group.processor_seconds()
+    else:
+        uncounted = sum(time for one, time in watch.uncounted.items() if one not in waited)
+        used = processor_seconds_of_children() - before + uncounted
+    return Run(
+        round(seconds, 2), round(watch.peak_kib / 1024), round(told, 2) if first else None, round(used, 2)
+    )
 
 
 def main() -> None:
     """Run the command of the arguments, and print what it took."""
-    taken = run(sys.argv[1:])
+    try:
+        taken = run(sys.argv[1:])
+    except CommandFailed as failed:
+        raise SystemExit(str(failed)) from None
     print(f"{taken.seconds} s, {taken.processor_seconds} s of processor time, {taken.peak_mib:,.0f} MiB")
 
 

@@ -23,6 +23,10 @@ from tests.lab.maven import need
 COUNTS = {"captured", "received by filter", "dropped by kernel"}  # as tcpdump names them
 
 
+class LostPackets(RuntimeError):
+    """tcpdump could not keep up, so there is no capture."""
+
+
 class Capture:
     """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng).
 
@@ -140,7 +144,7 @@ class Capture:
             if not self.dropped:
                 raise RuntimeError(f"tcpdump lost nothing: {counts}")
         elif self.dropped or not self._are_whole(counts):
-            raise RuntimeError(f"tcpdump lost packets: {counts}")
+            raise LostPackets(f"tcpdump lost packets: {counts}")
 
     def _publish(self) -> None:
         if self.path.suffix == ".pcapng":
