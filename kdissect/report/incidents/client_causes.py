@@ -55,6 +55,9 @@ NAMED = 3
 MANY_COMMITS = 200
 """Commits a second of one consumer that are too many even if no latency shows it."""
 
+A_BATCH = 1.1
+"""Commits for each partition that a fetch returns records of; some libraries commit once after it."""
+
 FELT_NS = 5 * SECOND
 """Latency that rises within this of the first commits may be their consequence."""
 
@@ -75,9 +78,10 @@ def commit_storm(case: Case) -> Diagnosis | None:
     plain, commits = storm(0.85)(case), case.anchor
     if plain is None:
         return None
-    a_second = commits.measures["count"] * SECOND // max(commits.measures["lasted_ns"], SECOND)
+    count, batches, lasted = (commits.measures[name] for name in ("count", "batches", "lasted_ns"))
+    extreme = count * SECOND >= MANY_COMMITS * max(lasted, SECOND) or count > A_BATCH * batches
     slowed = case.near(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 0)
-    if a_second < MANY_COMMITS and not any(one.begin_ns - commits.begin_ns <= FELT_NS for one in slowed):
+    if not extreme and not any(one.begin_ns - commits.begin_ns <= FELT_NS for one in slowed):
         return plain._replace(severity=NOTE)
     return plain
 
@@ -349,8 +353,8 @@ CLIENT_CAUSES = (
             Link(("latency_rose", "client_latency_rose"), Relation.SERVER, 10 * SECOND, 30 * SECOND),
         ),
         needs="a consumer commits offsets 40 times a second or more, for 5 s or more",
-        against="its commits are refused; below 200 a second, and without a latency that rises, it is a "
-        "note: some libraries commit after each batch",
+        against="its commits are refused; below 200 a second, one for each fetched batch, and without a "
+        "latency that rises, it is a note: some libraries commit after each batch",
         means="Each commit is a write to the log of the coordinator, with all its replicas.",
         next="the consumer's code: a commit after each record; commit after each batch or each few seconds",
     ),

@@ -224,7 +224,12 @@ CLUSTER_CAUSES = (
         links=(
             Link(("leader_missing", "errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
             Link(("errors_repeated", "retriable_errors_lasted", *LED_BY_CLIENTS), Relation.CLIENT),
-            Link(("metadata_storm", "refused_connections"), Relation.CLIENT, 10 * SECOND, 30 * SECOND),
+            Link(
+                ("metadata_storm", "refused_connections", "leader_moved"),
+                Relation.CLIENT,
+                10 * SECOND,
+                30 * SECOND,
+            ),
             Link(REPLICAS, Relation.TOPIC, EVER),
         ),
         needs="Metadata says LEADER_NOT_AVAILABLE for a topic, for 6 s or more",

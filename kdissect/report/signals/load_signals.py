@@ -65,7 +65,6 @@ RESTARTS, LIFE_NS, AWAY_NS = 5, (SECOND // 3, 30 * SECOND), 15 * SECOND
 def load_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about load."""
     yield from _metadata(context)
-    yield from _commits(context)
     yield from _connections(context)
     yield from _restarts(context)
     yield from _retries(context)
@@ -73,6 +72,7 @@ def load_signals(context: SignalContext) -> Iterator[Signal]:
     for row in load:
         row["client"] = client_text(row["client_id"], row["client_host"])
         row["name"] = context.topics.name(row["topic"], row["topic_id"])
+    yield from _commits(context, load)
     yield from _tiny(context, load)
     yield from _hot(context, load)
 
@@ -143,8 +143,12 @@ def _metadata(context: SignalContext) -> Iterator[Signal]:
         )
 
 
-def _commits(context: SignalContext) -> Iterator[Signal]:
+def _commits(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
     """Yield consumers that commit many times a second, as after each record."""
+    fetched: dict[str, list[Row]] = defaultdict(list)
+    for row in load:
+        if row["api_key"] == ApiKey.FETCH:
+            fetched[row["client"]].append(row)
     pace = context.table(PACE)
     by_client: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
     commits = np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT)
@@ -168,7 +172,13 @@ def _commits(context: SignalContext) -> Iterator[Signal]:
             (begin, _until(context, end)),
             f"{client} committed offsets{of_group} {counted(count, 'time')}, {_a_second(count, begin, end)}, "
             f"from {format_clock(begin)} for {format_duration(end - begin)}",
-            measures={"count": count, "lasted_ns": end - begin},
+            measures={
+                "count": count,
+                "lasted_ns": end - begin,
+                "batches": sum(
+                    row["exchanges"] for row in fetched[client] if begin <= row["first_ns"] <= end
+                ),
+            },
             clients=[client],
             groups=groups,
             servers=sorted(_servers(context, pace, inside)),

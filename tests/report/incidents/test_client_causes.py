@@ -9,7 +9,7 @@ from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.model.findings import Severity
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, causes_of, impatient, produce, refused
+from tests.helpers.told_groups import analyzed, background, causes_of, fetch, impatient, produce, refused
 
 
 def metadata(line, at_ms, topic="orders", error=0):
@@ -301,13 +301,19 @@ def test_a_topic_that_was_there_before_is_gone_for_all_of_its_clients(tmp_path):
     assert "other at 10.1.0.3, writer at 10.1.0.2" in incident.headline
 
 
-@pytest.mark.parametrize(("every_ms", "severity"), [(10, Severity.NOTE), (4, Severity.WARNING)])
-def test_commits_after_each_batch_are_a_note_until_they_are_very_many(every_ms, severity, tmp_path):
+@pytest.mark.parametrize(
+    ("every_ms", "each", "severity"),
+    [(10, 1, Severity.NOTE), (10, 3, Severity.WARNING), (4, 1, Severity.WARNING)],
+)
+def test_commits_after_each_batch_are_a_note_until_they_are_very_many(every_ms, each, severity, tmp_path):
     story = Story()
     background(story)
     commits(story, every_ms)
-    (incident,) = analyzed(story, tmp_path).incidents
-    assert (incident.cause, incident.severity) == ("commit_storm", severity)
+    line = story.connect("10.1.0.2", client_id="eager", at_ms=9900)
+    for number in range(10_000 // every_ms // each):
+        fetch(line, 10_000 + every_ms * each * number, number, number + 1)
+    (incident,) = [one for one in analyzed(story, tmp_path).incidents if one.cause == "commit_storm"]
+    assert incident.severity == severity
 
 
 @pytest.mark.parametrize(("slow_until_ms", "is_blamed"), [(28_000, True), (18_000, False)])

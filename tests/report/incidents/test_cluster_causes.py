@@ -5,12 +5,14 @@ from pathlib import Path
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.join import find_incidents
-from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
 from tests.helpers.told_metadata import tell
+
+SECOND = 10**9
 
 
 def refused_writes(story: Story, begin_ms: int, topic: str = "audit") -> None:
@@ -103,13 +105,27 @@ def test_the_missing_replica_is_learnt_from_metadata(tmp_path: Path) -> None:
     assert f"while {name_of(2)}, {name_of(3)} were missing" in incident.headline
 
 
+def joined_with(left: Signal, kind: str, client: str) -> list[str]:
+    """Return the causes of a signal and of another kind, which has to belong to it."""
+    other = make_signal(kind, (SubjectKind.CLIENT, client), (left.begin_ns + 1, None), "…")
+    incidents, signals = find_incidents((left, other), (0, 30 * SECOND), 100)
+    assert [one.incident for one in signals] == [0, 0]
+    return [one.cause for one in incidents]
+
+
 def test_fetches_in_a_loop_follow_from_an_election() -> None:
     """A reader whose partition has another leader than it knows may ask in a loop until it learns that."""
-    second, readers = 10**9, ("reader at 10.1.0.8", "other at 10.1.0.9")
-    measures = {"things": 2, "clients": 2, "partitions": 2}
-    left = make_signal("leadership_left", (SubjectKind.SERVER, name_of(2)), (10 * second, 11 * second), "…",
-                       measures=measures, clients=readers, topics=["orders"])  # fmt: skip
-    loop = make_signal("empty_fetch_loop", (SubjectKind.CLIENT, readers[0]), (10 * second + 1, None), "…")
-    incidents, signals = find_incidents((left, loop), (0, 30 * second), 100)
-    assert [one.cause for one in incidents] == ["leader_election"]
-    assert [one.incident for one in signals] == [0, 0]
+    readers = ("reader at 10.1.0.8", "other at 10.1.0.9")
+    left = make_signal(
+        "leadership_left", (SubjectKind.SERVER, name_of(2)), (10 * SECOND, 11 * SECOND), "…",
+        measures={"things": 2, "clients": 2, "partitions": 2}, clients=readers, topics=["orders"],
+    )  # fmt: skip
+    assert joined_with(left, "empty_fetch_loop", readers[0]) == ["leader_election"]
+
+
+def test_who_is_sent_to_no_leader_meets_a_partition_without_one() -> None:
+    writer = "writer at 10.1.0.8"
+    measures = {"count": 12, "lasted_ns": 12 * SECOND, "code": int(ErrorCode.LEADER_NOT_AVAILABLE)}
+    missing = make_signal("leader_missing", (SubjectKind.CLIENT, writer), (10 * SECOND, None), "…",
+                          measures=measures, topics=["orders"])  # fmt: skip
+    assert joined_with(missing, "leader_moved", writer) == ["partition_without_leader"]
