@@ -12,8 +12,8 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.report.build.build_report import build_report
 from kdissect.report.render.json import to_json
 from kdissect.spark import jobs
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.capture_facts import capture_facts
-from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.tasks import TableOptions
 from kdissect.streams.tls.keylog import keys_for

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kdissect.capture.index.range_merge import RunRanges
     from kdissect.capture.index.range_scan import RangeScan, RangeTask
     from kdissect.capture.inputs import Inputs
-    from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.reading_stop import ReadingStop
     from kdissect.tables.anonymize import Pseudonyms
 
@@ -241,7 +241,7 @@ def _plan(
     A local engine that is still starting gets splits scanned ahead.
     """
     from kdissect.capture.index.sampling import take_sample
-    from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.pass_meters import PassMeters
     from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
     from kdissect.spark.tasks import TableOptions

@@ -61,8 +61,9 @@ def report_input(
     from kdissect.spark import jobs
     from kdissect.spark.capture_facts import capture_facts
 
+    work = run.work.with_guess()  # while Spark is still starting
     with reading_job(run, arguments.quiet) as spark:
-        blobs = jobs.figures(spark, run.work, grid, steps)
+        blobs = jobs.figures(spark, work, grid, steps)
     if not more_to_come:
         run.engine.rest(needs_memory=sum(map(len, blobs)) > LARGE_FIGURES)
     analysis = jobs.merge_figures(blobs)

@@ -27,7 +27,6 @@ from kdissect.capture.index.range_scan import (
     RangeTask,
     scan_range,
 )
-from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
 from kdissect.memory import release_memory
@@ -35,6 +34,7 @@ from kdissect.payload.schema_store import SchemaStore
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.arrow_ipc import (
     Blob,
     from_blob,
@@ -48,17 +48,14 @@ from kdissect.spark.backend import (
     Rows,
 )
 from kdissect.spark.backend_choice import backend_of
+from kdissect.spark.guessed_names import selects_the_same
 from kdissect.spark.parquet_parts import complete_parts, write_parts
 from kdissect.spark.partitioning import (
     Partitioning,
-    partition_buckets,
-    partitions_for,
     tasks_for,
 )
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
-from kdissect.spark.startup.local_scan import LocalScan
-from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables.record_structs import RecordStructs
 from kdissect.tables.schemas import ROW_TABLES
 
@@ -66,37 +63,11 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
+FIGURES = "figures"
+"""The key of rows that hold figures; other rows have the name of their table."""
 WITH_TOPIC_IDS = ("partitions", "records")
 
 Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisWork:
-    """Captures to dissect, and the way to do it.
-
-    Every split of the captures in order, the partitions of pass two, and the options of the tables.
-
-    `sample` estimates the size of the connections. `partitions` fixes the number of partitions; 0 derives it
-    from sample and cores. `ahead` holds the splits that were scanned before Spark was ready.
-    """
-
-    splits: tuple[Split, ...]
-    ports: tuple[int, ...] = ()
-    partitions: int = 0
-    treatment: TableOptions = DEFAULT
-    sample: Sample = NO_SAMPLE
-    ahead: LocalScan | None = None
-    meters: PassMeters | None = None
-    """Counter of the bytes that are done, on this machine."""
-    stop: ReadingStop | None = None
-    """Watcher for the user's wish to end the reading, on this machine."""
-
-    def shares(self, cores: int) -> Partitioning:
-        """Return how connections are partitioned for a number of cores."""
-        if self.ahead:
-            return self.ahead.shares
-        return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +99,25 @@ def figures(
     With a grid, also figures by time step; with a grid of `steps`, also the tables of signals.
 
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
+    If the names are guessed (`with_guess`), the other one follows, and only if the guess was wrong.
     """
-    pieces, work = _with_facts(_shuffle(backend_of(spark), work), work)
-    step = _watched(
-        work,
-        backend_of(spark),
-        partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps),
+    backend = backend_of(spark)
+    pieces = _shuffle(backend, work)
+    if work.guess is None:
+        pieces, work = _with_facts(pieces, work)
+        return [blob for _, blob in _figures(backend, pieces, work, grid, steps)]
+    pieces = _kept(pieces, work)
+    options = replace(work.treatment, names=work.guess)
+    found = _figures(backend, pieces, replace(work, treatment=options), grid, steps)
+    names = tasks.collect_known(
+        (name, batch) for name, blob in found if name != FIGURES for batch in from_blob(blob)
     )
-    return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
+    if not selects_the_same(options.filter, work.guess, names):
+        if work.stop:
+            work.stop.settle()
+        work = replace(work, treatment=replace(options, names=names), guess=None, meters=None)
+        found = _figures(backend, pieces, work, grid, steps)
+    return [blob for name, blob in found if name == FIGURES]
 
 
 def merge_figures(blobs: list[bytes]) -> Analysis:
@@ -336,9 +318,30 @@ def _scan(
             meter.append(splits[ordinal].stop - splits[ordinal].start)
 
 
+def _figures(
+    backend: Backend, pieces: Rows, work: AnalysisWork, grid: Grid | None, steps: Grid | None
+) -> list[tuple[str, bytes]]:
+    """Return the figures of all partitions; with the names that are told, if the work guesses them."""
+    make = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps)
+    step = (
+        partial(_over_blobs, step=_watched(work, backend, make))
+        if work.guess is None
+        else partial(_named_blobs, step=_watched(work, backend, partial(_figures_and_names, make=make)))
+    )
+    return pieces.through(step).collected()
+
+
+def _figures_and_names(
+    batches: Iterable[pa.RecordBatch], make: Callable[..., Iterator[pa.RecordBatch]]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    known = tasks.KnownRows()
+    yield from ((FIGURES, figures) for figures in make(batches, known=known))
+    yield from known.distinct()
+
+
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
     for batch in step(ordered_by_split(blobs)):
-        yield "figures", to_blob(batch)
+        yield FIGURES, to_blob(batch)
     # The worker should not hold memory while it waits for another task.
     pa.default_memory_pool().release_unused()
 
@@ -361,6 +364,11 @@ def _rows_of(
                 yield (finish(named) if finish else named).cast(schema)
 
 
+def _kept(pieces: Rows, work: AnalysisWork) -> Rows:
+    """Return descriptors for several jobs; those that were all scanned ahead lie in a file already."""
+    return pieces if work.ahead and work.ahead.done == len(work.splits) else pieces.kept()
+
+
 def _with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) -> tuple[Rows, AnalysisWork]:
     """Return the work with the names and captured schemas that it needs, learnt by a job.
 
@@ -371,7 +379,7 @@ def _with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) ->
     needs_names = options.filter.needs_names or (has_payload and options.schemas is not None)
     if not (has_payload or needs_names):
         return pieces, work
-    pieces = pieces.kept()
+    pieces = _kept(pieces, work)
     learn = partial(
         tasks.facts_step, splits=work.splits, keys=options.keys, names=needs_names, registry=has_payload
     )

@@ -28,6 +28,7 @@ from kdissect.library.filter_arguments import (
     time_fields,
 )
 from kdissect.spark import jobs
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.backend import is_connect
 from kdissect.spark.connect import send_package
 from kdissect.spark.failures import is_from_spark, job_error
@@ -84,7 +85,7 @@ def load_tables(
     index = index_paths([path] if isinstance(path, str | Path) else path)
     keys = keys_for(None if keylog is None else str(keylog), index.files)
     filter = Filter(**fields, **time_fields(since, until, index.earliest_time_ns or 0))
-    work = jobs.AnalysisWork(
+    work = AnalysisWork(
         index.splits,
         wanted_ports,
         treatment=TableOptions(filter, keys=keys),

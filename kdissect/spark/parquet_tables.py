@@ -23,7 +23,7 @@ from kdissect.tables.schemas import ROW_TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.analysis_work import AnalysisWork
 
 LARGE_ROWS = frozenset(("records",))
 BATCH_ROWS = 512

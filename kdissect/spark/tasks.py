@@ -141,10 +141,12 @@ def summary_step(
     treatment: TableOptions = DEFAULT,
     grid: Grid | None = None,
     steps: Grid | None = None,
+    known: "KnownRows | None" = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return one partial summary (PARTIAL) and the counts of pass one.
 
-    With a grid, also figures by time step; with a grid of `steps`, also the tables of signals.
+    With a grid, also figures by time step; with a grid of `steps`, also the tables of signals. `known` takes
+    the names and addresses of what is dissected.
     """
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
@@ -157,6 +159,8 @@ def summary_step(
         STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns),
         coded=True,
     )
+    if known is not None:
+        tables_of_splits = known.taken_from(tables_of_splits)
     for tables in coalesce_batches(tables_of_splits):
         pending.append(summarise(tables, grid, steps))
         if len(pending) == MERGED_AT:
@@ -236,15 +240,31 @@ def known_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Return the rows of NAMES and BROKERS that filters need, each once."""
-    rows_of: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
-    for tables in name_batches(batches, splits, keys):
-        for name, rows in tables.items():
-            if rows.num_rows:
-                rows_of[name].append(rows)
-    for name, schema in (("names", NAMES), ("brokers", BROKERS)):
-        table = pa.Table.from_batches(rows_of[name], schema).group_by(schema.names).aggregate([])
-        for batch in table.to_batches():
-            yield name, batch
+    known = KnownRows()
+    deque(known.taken_from(name_batches(batches, splits, keys)), maxlen=0)
+    yield from known.distinct()
+
+
+class KnownRows:
+    """The rows of NAMES and BROKERS among batches of tables."""
+
+    def __init__(self) -> None:
+        self._rows_of: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
+
+    def taken_from(self, batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
+        """Pass batches on, and take the rows from them."""
+        for tables in batches:
+            for name, taken in self._rows_of.items():
+                if name in tables and tables[name].num_rows:
+                    taken.append(tables[name])
+            yield tables
+
+    def distinct(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows, each once, with the names of their tables."""
+        for name, schema in (("names", NAMES), ("brokers", BROKERS)):
+            table = pa.Table.from_batches(self._rows_of[name], schema).group_by(schema.names).aggregate([])
+            for batch in table.to_batches():
+                yield name, batch
 
 
 def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> CaptureNames:

@@ -81,7 +81,16 @@ class Filter:
     @property
     def needs_names(self) -> bool:
         """Return whether names and addresses from anywhere in the capture must be known first."""
-        return bool(self.topics) or any(broker.isdecimal() for broker in self.brokers)
+        return bool(self.topics) or self._names_nodes
+
+    @property
+    def needs_only_topics(self) -> bool:
+        """Return whether names of topics must be known first, and no addresses."""
+        return bool(self.topics) and not self._names_nodes
+
+    @property
+    def _names_nodes(self) -> bool:
+        return any(broker.isdecimal() for broker in self.brokers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,11 @@ NO_NAMES = CaptureNames({}, {})
 def matches(name: str | None, patterns: Iterable[str]) -> bool:
     """Return whether a name matches one of the patterns; None matches nothing."""
     return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def wanted_topic_ids(wanted: Filter, names: CaptureNames) -> frozenset[str]:
+    """Return the ids of the topics that a filter wants."""
+    return frozenset(topic_id for topic_id, name in names.topics.items() if matches(name, wanted.topics))
 
 
 def matches_broker(host: str | None, port: int | None, brokers: Iterable[str], nodes: Nodes) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark import jobs
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.tasks import TableOptions
@@ -74,7 +75,7 @@ def run(tmp_path: Path) -> Iterator[tuple[Engine, KeyLog]]:
     with Engine.start(SparkSettings(master="local[2]", confs=confs)) as engine:
         context = engine.context()
         options = TableOptions(keys=engine.share_keys(many_keys(keys)))
-        result = jobs.merge_figures(jobs.figures(context, jobs.AnalysisWork(index.splits, treatment=options)))
+        result = jobs.merge_figures(jobs.figures(context, AnalysisWork(index.splits, treatment=options)))
         assert result.counts.packets
         yield engine, keys
 

@@ -23,7 +23,7 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
 from kdissect.spark import tasks as steps
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.table_writer import (
     TableDirectory,

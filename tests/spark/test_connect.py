@@ -15,8 +15,8 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import connect, jobs
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.connect import ConnectEngine, ConnectError
-from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.queries import check_query, check_syntax, run_query
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings

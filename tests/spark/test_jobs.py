@@ -14,7 +14,7 @@ from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs, tasks
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES

@@ -7,7 +7,7 @@ import pytest
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import jobs
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.parquet_tables import LARGE_ROWS, parquet_tables
 from kdissect.spark.session import Engine
 from kdissect.tables.schemas import ROW_TABLES, TABLES

@@ -8,7 +8,7 @@ import pytest
 from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
 from kdissect.spark import jobs
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.queries import check_syntax, parsed_here, run_query
 from kdissect.spark.select_check import RestrictedQueryError, tables_of_plan
 from kdissect.spark.session import Engine

@@ -11,7 +11,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import jobs, reading_stop
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.reading_stop import TO_THE_END, Interruption, ReadingStop
 from kdissect.spark.session import Engine
 from kdissect.spark.startup.local_scan import scan_locally

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from kdissect.capture.index.splits import Split
 from kdissect.errors import OutputError
 from kdissect.spark import jobs
-from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.table_writer import (
     TableDirectory,

@@ -9,9 +9,9 @@ import pytest
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
+from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.arrow_ipc import ordered_by_split
 from kdissect.spark.failures import DiskFullError
-from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES
 

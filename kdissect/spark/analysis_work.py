@@ -1,0 +1,47 @@
+"""The work of a run: which captures are dissected, and how."""
+
+from dataclasses import dataclass, replace
+
+from kdissect.capture.index.sampling import NO_SAMPLE, Sample
+from kdissect.capture.index.splits import Split
+from kdissect.spark.guessed_names import guess_names
+from kdissect.spark.partitioning import Partitioning, partition_buckets, partitions_for
+from kdissect.spark.pass_meters import PassMeters
+from kdissect.spark.reading_stop import ReadingStop
+from kdissect.spark.startup.local_scan import LocalScan
+from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.tables.filters import CaptureNames
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisWork:
+    """Captures to dissect, and the way to do it.
+
+    Every split of the captures in order, the partitions of pass two, and the options of the tables.
+
+    `sample` estimates the size of the connections. `partitions` fixes the number of partitions; 0 derives it
+    from sample and cores. `ahead` holds the splits that were scanned before Spark was ready.
+    """
+
+    splits: tuple[Split, ...]
+    ports: tuple[int, ...] = ()
+    partitions: int = 0
+    treatment: TableOptions = DEFAULT
+    sample: Sample = NO_SAMPLE
+    ahead: LocalScan | None = None
+    meters: PassMeters | None = None
+    """Counter of the bytes that are done, on this machine."""
+    stop: ReadingStop | None = None
+    """Watcher for the user's wish to end the reading, on this machine."""
+    guess: CaptureNames | None = None
+    """The names that probably select what all names of the captures do: see `guessed_names`."""
+
+    def shares(self, cores: int) -> Partitioning:
+        """Return how connections are partitioned for a number of cores."""
+        if self.ahead:
+            return self.ahead.shares
+        return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
+
+    def with_guess(self) -> "AnalysisWork":
+        """Return this work with the names that it guesses, if it can: for figures only."""
+        return replace(self, guess=guess_names(self.splits, self.treatment, self.ahead))

@@ -1,0 +1,97 @@
+"""Figures with guessed names are those with all names, whether the guess was right or not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdissect.capture.index.splits import Split
+from kdissect.report.build.build_report import build_report
+from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.spark import jobs, tasks
+from kdissect.spark.analysis_work import AnalysisWork
+from kdissect.spark.guessed_names import guess_names, selects_the_same
+from kdissect.spark.in_process_backend import InProcessBackend
+from kdissect.spark.startup.local_scan import scan_locally
+from kdissect.spark.tasks import TableOptions
+from kdissect.tables.filters import CaptureNames, Filter
+from tests.spark.conftest import CAPTURES
+from tests.spark.test_jobs import SplitsOf
+
+STEADY = CAPTURES / "steady.pcapng"
+TOPICS = {"one": ("orders",), "pattern": ("*",), "none": ("nobody",)}
+
+
+def work_on(splits: Sequence[Split], folder: Path, wanted: Filter, ahead: int = 1000) -> AnalysisWork:
+    """Return work on splits of which some were scanned ahead."""
+    work = AnalysisWork(tuple(splits), partitions=3, treatment=TableOptions(wanted))
+    scan = scan_locally(splits[:ahead], (), work.shares(2), folder / "pieces", lambda: False)
+    return replace(work, ahead=scan)
+
+
+def report(work: AnalysisWork) -> Summary:
+    """Return the report on work."""
+    return build_report(jobs.merge_figures(jobs.figures(InProcessBackend(), work)).partial, CaptureFacts())
+
+
+def jobs_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an entry for each run of a step of pass two."""
+    seen: list[str] = []
+    for name in ("summary_step", "facts_step"):
+        step = getattr(tasks, name)
+
+        def counted(*arguments: Any, name: str = name, step: Any = step, **options: Any) -> Any:
+            seen.append(name)
+            return step(*arguments, **options)
+
+        monkeypatch.setattr(tasks, name, counted)
+    return seen
+
+
+@pytest.mark.parametrize("topics", TOPICS.values(), ids=TOPICS)
+@pytest.mark.parametrize("ahead", [1, 1000])
+def test_a_right_guess_needs_one_job(
+    splits_of: SplitsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], ahead: int
+) -> None:
+    splits = splits_of(STEADY, split_bytes=1_000_000)
+    work = work_on(splits, tmp_path, Filter(topics=topics), ahead)
+    plain = report(work)
+    guessed = work.with_guess()
+    assert (guessed.guess is None) == (topics == ("nobody",))
+    seen = jobs_counted(monkeypatch)
+    assert report(guessed) == plain
+    assert seen == (["summary_step"] if guessed.guess else ["facts_step", "summary_step"])
+
+
+@pytest.mark.parametrize("topics", {"one": ("orders",), "pattern": ("*",)}.values())
+def test_a_wrong_guess_changes_nothing(
+    splits_of: SplitsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...]
+) -> None:
+    work = work_on(splits_of(STEADY), tmp_path, Filter(topics=topics))
+    plain = report(work)
+    wrong = CaptureNames({"AAAAAAAAAAAAAAAAAAAAAA": "orders"}, {})
+    seen = jobs_counted(monkeypatch)
+    assert report(replace(work, guess=wrong)) == plain
+    assert seen == ["summary_step", "summary_step"]
+
+
+def test_nothing_is_guessed_without_a_first_split_or_where_addresses_are_needed(
+    splits_of: SplitsOf, tmp_path: Path
+) -> None:
+    splits = splits_of(STEADY)
+    work = work_on(splits, tmp_path, Filter(topics=("orders",)))
+    assert guess_names(splits, work.treatment, work.ahead)
+    assert guess_names(splits, work.treatment, None) is None
+    with_node = TableOptions(Filter(topics=("orders",), brokers=("2",)))
+    assert guess_names(splits, with_node, work.ahead) is None
+    assert guess_names(splits, TableOptions(Filter(apis=frozenset({1}))), work.ahead) is None
+
+
+def test_only_the_ids_of_wanted_topics_must_be_known() -> None:
+    guess = CaptureNames({"a": "orders"}, {})
+    wanted = Filter(topics=("ord*",))
+    assert selects_the_same(wanted, guess, CaptureNames({"a": "orders", "b": "other"}, {}))
+    assert not selects_the_same(wanted, guess, CaptureNames({"a": "orders", "b": "orders"}, {}))
+    assert not selects_the_same(wanted, guess, CaptureNames({"a": "other"}, {}))
