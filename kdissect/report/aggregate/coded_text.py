@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.report.aggregate.column_values import code_values, valid_mask
 from kdissect.report.aggregate.histogram import Ints
 
 
@@ -83,13 +84,8 @@ def code_text(column: pa.Array | pa.ChunkedArray) -> CodedText:
         chunks = encoded.chunks or [pa.array([], encoded.type)]
     else:
         chunks = [encoded]
-    numbers = [_codes(chunk.indices) for chunk in chunks]
-    return CodedText(numbers[0] if len(numbers) == 1 else np.concatenate(numbers), chunks[0].dictionary)
-
-
-def _codes(indices: pa.Array) -> Ints:
-    numbers: Ints = (indices.fill_null(-1) if indices.null_count else indices).to_numpy().astype(np.int64)
-    return numbers
+    numbers = code_values([chunk.indices for chunk in chunks], valid_mask(encoded))
+    return CodedText(numbers, chunks[0].dictionary)
 
 
 def repeat_text(text: str, count: int) -> CodedText:

@@ -16,22 +16,20 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
+from kdissect.report.aggregate.column_values import combine_chunks, int_values, valid_mask
 from kdissect.report.aggregate.grouping import (
     Codes,
     Mask,
     RowGroups,
     TableColumns,
-    combine_chunks,
     encode,
     encode_numbers,
     first_rows,
     group_rows,
     highest_by_group,
-    int_values,
     lowest_by_group,
     one_group,
     sum_by_group,
-    valid_mask,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
@@ -394,5 +392,5 @@ def whole_numbers(column: AnyColumn) -> tuple[Ints, Mask]:
     if isinstance(column, np.ndarray):
         return column.astype(np.int64, copy=False), np.ones(len(column), bool)
     assert not isinstance(column, CodedText)
-    array = combine_chunks(column)
-    return int_values(array), valid_mask(array) if array.null_count else np.ones(len(array), bool)
+    present = valid_mask(column)
+    return int_values(column, present), present
