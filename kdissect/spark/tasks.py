@@ -41,6 +41,7 @@ from kdissect.report.partials import (
     to_arrow,
 )
 from kdissect.report.timeline.count import SOURCE_TABLES
+from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
 from kdissect.streams.registry_traffic import RegistryTraffic
@@ -67,10 +68,14 @@ COUNTS_PART = "counts"
 """The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""
 
 MERGED_AT = 16  # partials that are merged at a time
-# Rows of one batch for figures. A batch costs some milliseconds of calls, whatever its size: with 1 << 13
-# exchanges a third of all time for figures.
-BATCH_ROWS = {"exchanges": 1 << 15, "partitions": 1 << 16, "tcp_steps": 1 << 14}
+# Rows of one batch for figures. A batch costs ten milliseconds of calls, whatever its size: with 1 << 15
+# exchanges a tenth more time for figures, and a third more for merging.
+BATCH_ROWS = {"exchanges": 1 << 16, "partitions": 1 << 17}
 LARGE_BATCH = 1 << 14  # exchanges
+SIDE_ROWS = 1 << 14  # of one of the other tables
+
+WITH_EXCHANGES = ("exchanges", "partitions", "ends")
+"""The tables whose rows belong together. Events, too, have to come with the ends of their connections."""
 
 TablesTogether: TypeAlias = Mapping[str, pa.RecordBatch | pa.Table]
 
@@ -321,19 +326,36 @@ def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TablesTogether
     """Join small batches: figures cost time per batch, and a split of large messages has few exchanges.
 
     A batch that is large already overtakes the small ones that are held: the order of batches does not matter
-    to figures.
+    to figures. Side tables have few rows for many exchanges. They are joined by themselves, and wait longer.
     """
     held: list[TableBatches] = []
+    aside: list[TableBatches] = []
     for tables in batches:
-        if _rows([tables], "exchanges") >= LARGE_BATCH:
-            yield tables
-            continue
-        held.append(tables)
+        counted, others = _apart(tables)
+        aside += [others] if others else []
+        if _rows([counted], "exchanges") >= LARGE_BATCH:
+            yield counted
+        elif counted:
+            held.append(counted)
         if any(_rows(held, table) >= most for table, most in BATCH_ROWS.items()):
             yield _joined(held)
             held = []
-    if held:
-        yield _joined(held)
+        if any(_rows(aside, table) >= SIDE_ROWS for table in others):
+            yield _joined(aside)
+            aside = []
+    for rest in (held, aside):
+        if rest:
+            yield _joined(rest)
+
+
+def _apart(tables: TableBatches) -> tuple[TableBatches, TableBatches]:
+    """Return exchanges with what belongs to them, and the side tables that have rows."""
+    others = {name: rows for name, rows in tables.items() if name not in WITH_EXCHANGES and rows.num_rows}
+    if "ends" in tables and any(name in others for name in EVENTS):
+        others["ends"] = tables["ends"]
+    if tables.keys() <= set(WITH_EXCHANGES):
+        return tables, others
+    return {name: tables[name] for name in WITH_EXCHANGES if name in tables}, others
 
 
 def _rows(held: Sequence[TableBatches], table: str) -> int:

@@ -79,7 +79,7 @@ def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, 
         ("tcp_steps", TCP_STEPS, PATHS, "connections"),
         ("tcp_spans", TCP_SPANS, STANDSTILLS, "spans"),
     ):
-        if source in tables:
+        if source in tables and tables[source].num_rows:
             rows = pa.table({name: tables[source][name] for name in schema.names})
             ones = pa.array(np.ones(rows.num_rows, np.int64))
             rows = rows.append_column(unit, ones).select(part.schema.names).cast(part.schema)

@@ -343,6 +343,8 @@ def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
 
 def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> pa.Table:
     """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
+    if not count:
+        return part.schema.empty_table()
     keys = [_codes(columns[name]) for name, _ in part.keys if name in columns]
     groups = group_rows(*keys) if keys else one_group(count)
     order = (key for name in part.order if name in columns for key in _order(columns[name]))

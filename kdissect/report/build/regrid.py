@@ -13,8 +13,8 @@ import pyarrow as pa
 from kdissect.report.aggregate.partial_tables import roll_up
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.partials import ALL_TABLES, Partial
-from kdissect.report.timeline.activity import EVENTS
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
+from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID, SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES

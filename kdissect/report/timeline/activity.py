@@ -1,15 +1,8 @@
-"""Activity by step of time: exchanges by API, client, broker, connection and cell of latency, and errors.
-
-Events of groups and of transactions are counted here, too: their tables with the client's host, as rows that
-add up.
-"""
-
-from collections.abc import Mapping
+"""Activity by step of time: exchanges by API, client, broker, connection and cell of latency, and errors."""
 
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
@@ -20,17 +13,14 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
-from kdissect.report.aggregate.partial_tables import PartialTable
-from kdissect.report.timeline.exchange_columns import ExchangeColumns, connection_rows, make_timeline_table
+from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
     CELL_BITS,
     CLIENT,
     FAILURES,
-    GROUP_STEPS,
     ORDER,
     SERVER,
-    TRANSACTION_STEPS,
 )
 
 NO_CELL = -1
@@ -38,9 +28,6 @@ MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
 """Columns that `activity_measures` returns."""
 
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
-
-EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
-"""The tables of events that are counted, by the name of the table that they come from."""
 
 
 def count_activity(source: ExchangeColumns) -> pa.Table:
@@ -96,19 +83,3 @@ def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_r
     rows, codes = rows[pairs.first], codes[pairs.first]
     columns = source.at(rows, (*KEYS, *ORDER))
     return make_timeline_table(FAILURES, columns | {"code": codes, "exchanges": np.ones(len(rows), np.int64)})
-
-
-def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table], ends: TableColumns) -> dict[str, pa.Table]:
-    """Return the rows of GROUP_STEPS and TRANSACTION_STEPS, as far as their tables are there."""
-    return {
-        part.name: _events(part, TableColumns(tables[name]), ends)
-        for name, part in EVENTS.items()
-        if name in tables
-    }
-
-
-def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
-    counts = connection_rows(ends, events.ints("connection"))
-    columns: dict[str, AnyColumn] = {name: events.column(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.text("client_host").take(counts)
-    return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

@@ -22,13 +22,12 @@ from kdissect.report.aggregate.grouping import (
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import (
-    EVENTS,
     activity_measures,
     count_activity,
-    count_events,
     count_failures,
 )
 from kdissect.report.timeline.count_examples import count_examples
+from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
@@ -78,7 +77,6 @@ def count_timeline(
         PRODUCERS.name: count_producers(source, partitions, exchange_rows),
         SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }
-    counts |= count_events(tables, ends)
     limited = {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in counts.items()}
     return limited | count_examples(source, partitions, exchange_rows, grid.start_ns)
 

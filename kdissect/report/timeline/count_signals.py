@@ -14,7 +14,8 @@ from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
 from kdissect.report.aggregate.histogram import Ints, bucket_of
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.activity import EVENTS, activity_measures, count_events
+from kdissect.report.timeline.activity import activity_measures
+from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
@@ -29,7 +30,6 @@ from kdissect.report.timeline.signal_tables import (
     PACE,
     PACE_CELL_BITS,
     READS,
-    REPLICA_STATES,
     REPLIES,
     SIGNAL_GRID,
     SIGNAL_TABLES,
@@ -38,8 +38,6 @@ from kdissect.report.timeline.signal_tables import (
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
 from kdissect.tables.column import INT32
 from kdissect.tables.schemas import ENDS
-
-COUNTED = SIGNAL_TABLES | {part.name: part for part in EVENTS.values()}
 
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
@@ -74,10 +72,7 @@ def count_signals(
         READS.name: count_reads(source, partitions, exchange_rows),
         COMMITTED.name: find_positions(source, partitions, exchange_rows),
     }
-    counts |= count_events(tables, ends)
-    if "replica_sets" in tables:
-        counts[REPLICA_STATES.name] = _replica_states(TableColumns(tables["replica_sets"]))
-    return {name: limit_rows(COUNTED[name], rows) for name, rows in counts.items()}
+    return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
 
 
 def _pace(source: ExchangeColumns) -> pa.Table:
@@ -111,11 +106,6 @@ def _replies(source: ExchangeColumns, grid: Grid) -> pa.Table:
     columns["last_ns"] = np.maximum(exchanges.coalesce("response_last_ns", "response_first_ns")[rows], first)
     columns["response_bytes"] = exchanges.ints("response_bytes")[rows]
     return make_timeline_table(REPLIES, columns)
-
-
-def _replica_states(told: TableColumns) -> pa.Table:
-    columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
-    return make_timeline_table(REPLICA_STATES, columns | {"order_ns": told.column("first_ns")})
 
 
 def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:

@@ -1,0 +1,51 @@
+"""Events and what replicas told are counted with exchanges and without, and gathered as the rows come."""
+
+import pyarrow as pa
+
+from kdissect.report.partials import merge, summarise
+from kdissect.report.timeline.count_side_tables import EVENTS, count_events, count_replica_states
+from kdissect.report.timeline.grid import Grid
+from kdissect.tables.schemas import ENDS, GROUP_EVENTS, REPLICA_SETS
+
+GRID = Grid(0, 10, 10)
+EVENT = {"connection": 7, "ordinal": 1, "event": "join", "group_id": "readers", "time_ns": 5}
+HOSTS = {"connection": 7, "client_host": "10.1.0.2", "server_host": "10.0.0.1", "server_port": 9092}
+
+
+def with_events(*times):
+    return {
+        "group_events": pa.Table.from_pylist([EVENT | {"time_ns": time} for time in times], GROUP_EVENTS),
+        "ends": pa.Table.from_pylist([HOSTS], ENDS),
+    }
+
+
+def test_an_event_has_the_host_of_its_connection():
+    counted = count_events(with_events(5))
+    assert counted.keys() == {EVENTS["group_events"].name}
+    (row,) = counted[EVENTS["group_events"].name].to_pylist()
+    assert (row["client_host"], row["group_id"], row["events"]) == ("10.1.0.2", "readers", 1)
+
+
+def test_events_need_no_exchanges_and_add_up_in_any_batches():
+    part = EVENTS["group_events"]
+    for grids in ((GRID, None), (None, GRID), (GRID, GRID)):
+        whole = summarise(with_events(5, 5, 8), *grids).table(part).sort_by("time_ns")
+        assert whole["events"].to_pylist() == [2, 1]
+        merged = merge(summarise(with_events(*times), *grids) for times in ((8,), (), (5, 5)))
+        assert merged.table(part).sort_by("time_ns").equals(whole)
+    assert summarise(with_events(5)).tables == {}
+
+
+def test_nothing_is_counted_of_empty_tables():
+    empty = {"group_events": GROUP_EVENTS.empty_table(), "replica_sets": REPLICA_SETS.empty_table()}
+    assert count_events(empty) == count_events({}) == {}
+    assert count_replica_states(empty) == count_replica_states({}) == {}
+
+
+def test_a_replica_set_is_one_row_however_often_it_is_told():
+    told = [
+        {"partition": 1, "leader_id": 2, "messages": 1, "first_ns": time, "last_ns": time} for time in (7, 3)
+    ]
+    (rows,) = count_replica_states({"replica_sets": pa.Table.from_pylist(told, REPLICA_SETS)}).values()
+    (row,) = rows.to_pylist()
+    assert (row["leader_id"], row["messages"], row["first_ns"], row["last_ns"]) == (2, 2, 3, 7)
