@@ -14,14 +14,16 @@ from kdissect.report.aggregate.grouping import (
     Mask,
     RowGroups,
     TableColumns,
+    counted_latencies,
     encode,
     encode_range,
     encode_runs,
     group_codes,
     group_rows,
+    latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, Measure, make_table
 
 
@@ -53,7 +55,7 @@ def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, pa.Tab
 
     latency, sound = sound_latencies(exchanges)
     rows = np.flatnonzero(sound)
-    bucket = bucket_of(latency[rows])
+    bucket = latency_buckets(exchanges)[rows]
     buckets = group_rows(Codes(kinds.of[rows], kinds.count), encode_range(bucket))
     by_bucket = {
         name: take_rows(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"
@@ -89,8 +91,8 @@ def _measures(exchanges: TableColumns, latency: Ints, sound: Mask) -> dict[str, 
         "acks_all": has_acks & (acks == -1),
         "timed": sound,
         "untimed": exchanges.present("latency_ns") & ~sound,
-        "latency_ns": np.where(sound, latency, 0),
-        "transfer_ns": np.where(moved, transfer, 0),
+        "latency_ns": counted_latencies(exchanges),
+        "transfer_ns": transfer * moved,
         "first_ns": (first_ns, has_request | has_response),
         "last_ns": (last_ns, has_request | has_response),
         "latency_min_ns": (latency, sound),

@@ -30,8 +30,10 @@ class CodedText:
         """Return some rows; row -1 is null."""
         if not len(self.numbers):
             return CodedText(np.full(len(rows), -1, np.int64), self.texts)
-        taken, is_null = self.numbers[rows], rows < 0
-        return CodedText(np.where(is_null, -1, taken) if is_null.any() else taken, self.texts)
+        taken = self.numbers.take(rows)
+        if len(rows) and rows.min() < 0:
+            taken[rows < 0] = -1
+        return CodedText(taken, self.texts)
 
     def arrow(self) -> pa.Array:
         """Return the texts of all rows."""
@@ -66,10 +68,12 @@ class NumberColumn:
         """Return some rows; row -1 is null."""
         if not len(self.values):
             return NumberColumn(np.zeros(len(rows), np.int64), np.zeros(len(rows), bool), self.kind)
-        is_row = rows >= 0
-        if is_row.all():
-            return NumberColumn(self.values[rows], self.present[rows], self.kind)
-        return NumberColumn(np.where(is_row, self.values[rows], 0), self.present[rows] & is_row, self.kind)
+        values, present = self.values.take(rows), self.present.take(rows)
+        if len(rows) and rows.min() < 0:
+            is_row = rows >= 0
+            values *= is_row
+            present &= is_row
+        return NumberColumn(values, present, self.kind)
 
     def arrow(self) -> pa.Array:
         """Return the numbers of all rows."""

@@ -8,7 +8,6 @@ took half of the time for examples, and a tenth of that for signals.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
@@ -47,4 +46,4 @@ def take_rows(column: AnyColumn, rows: Ints) -> PlainColumn:
 def _taken(column: PlainColumn, rows: Ints) -> PlainColumn:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column.take(pa.array(rows))
-    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
+    return column.take(rows)

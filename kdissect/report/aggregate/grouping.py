@@ -18,7 +18,7 @@ from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
 from kdissect.report.aggregate.coded_text import CodedText, NumberColumn, code_text
 from kdissect.report.aggregate.column_values import combine_chunks, int_values, valid_mask
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.histogram import Ints, bucket_of
 
 Mask = npt.NDArray[np.bool_]
 
@@ -131,8 +131,14 @@ class TableColumns:
             "coalesce",
             wanted,
             otherwise,
-            make=lambda: (np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise)),),
+            make=lambda: (self._either(wanted, otherwise),),
         )[0]
+
+    def _either(self, wanted: str, otherwise: str) -> Ints:
+        present = self.present(wanted)
+        if present.all():
+            return self.ints(wanted)
+        return np.where(present, self.ints(wanted), self.ints(otherwise))
 
 
 def true_mask(column: pa.Array) -> Mask:
@@ -169,7 +175,7 @@ def encode_range(values: Ints, present: Mask | None = None) -> Codes:
         return Codes(values, 0)
     lowest, highest = int(values.min()), int(values.max())
     distance = values - lowest
-    return Codes(distance if present is None else np.where(present, distance, -1), highest - lowest + 1)
+    return Codes(distance if present is None else (distance + 1) * present - 1, highest - lowest + 1)
 
 
 def encode_numbers(values: Ints, present: Mask) -> Codes:
@@ -305,4 +311,15 @@ def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
 def _sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
     latency = exchanges.ints("latency_ns")
     sound = exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
-    return np.where(exchanges.bools("idle_wait"), latency, latency - exchanges.ints("wait_ns")), sound
+    return latency - exchanges.ints("wait_ns") * ~exchanges.bools("idle_wait"), sound
+
+
+def counted_latencies(exchanges: TableColumns) -> Ints:
+    """Return sound latencies in ns, 0 for others."""
+    latency, sound = sound_latencies(exchanges)
+    return exchanges.derived("counted_latencies", make=lambda: (latency * sound,))[0]
+
+
+def latency_buckets(exchanges: TableColumns) -> Ints:
+    """Return the bucket of each sound latency, that of 0 for others."""
+    return exchanges.derived("buckets", make=lambda: (bucket_of(counted_latencies(exchanges)),))[0]

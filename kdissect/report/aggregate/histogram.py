@@ -31,8 +31,9 @@ EXPONENT_BIAS = 1023
 
 def bucket_of(values: Ints) -> Ints:
     """Return the bucket number of each value; values are 0 to 2^63 - 1."""
-    # Keep float64 from rounding up.
-    exact = np.where(values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF))
+    exact = values
+    if len(values) and values.max() >> (MANTISSA_BITS + 1):  # keep float64 from rounding up
+        exact = np.where(values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF))
     bits = exact.astype(np.float64).view(np.int64) >> (MANTISSA_BITS - SUB_BITS)
     first_octave = (EXPONENT_BIAS + SUB_BITS - 1) << SUB_BITS
     return np.where(values < 1 << SUB_BITS, values, bits - first_octave)

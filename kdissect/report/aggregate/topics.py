@@ -19,9 +19,10 @@ from kdissect.report.aggregate.grouping import (
     encode_runs,
     group_codes,
     group_rows,
+    latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     TOPIC_CALLS,
     TOPIC_FLOWS,
@@ -119,12 +120,12 @@ def _timings(
     measures: dict[str, Measure] = {
         "exchanges": np.ones(len(rows), bool),
         "timed": sound,
-        "latency_ns": np.where(sound, latency, 0),
+        "latency_ns": latency * sound,
         "latency_min_ns": (latency, sound),
         "latency_max_ns": (latency, sound),
     }
     kept = np.flatnonzero(sound)
-    bucket = bucket_of(latency[kept])
+    bucket = latency_buckets(exchanges)[exchange[kept]]
     buckets = group_rows(Codes(kind.of[kept], kind.count), encode_range(bucket))
     first = kept[buckets.first]
     by_bucket = _taken(partitions, rows[first], ("topic", "topic_id", "api_key"))

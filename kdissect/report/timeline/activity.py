@@ -1,5 +1,7 @@
 """Activity by step of time: exchanges by API, client, broker, connection and cell of latency, and errors."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -8,11 +10,13 @@ from kdissect.report.aggregate.grouping import (
     Codes,
     Mask,
     TableColumns,
+    counted_latencies,
     encode,
     group_rows,
+    latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
@@ -38,39 +42,46 @@ def count_activity(source: ExchangeColumns) -> pa.Table:
     )
 
 
-def activity_measures(source: ExchangeColumns) -> "dict[str, Ints | Mask]":
+def activity_measures(source: ExchangeColumns, names: Iterable[str] = MEASURES) -> "dict[str, Ints | Mask]":
     """Return what is counted of each exchange, and the cell of its latency. Several tables need it."""
-    exchanges = source.exchanges
-    arrays = exchanges.derived("activity", make=lambda: tuple(_measures(exchanges).values()))
-    return dict(zip(MEASURES, arrays, strict=True))
+    return {name: _measure(source.exchanges, name) for name in names}
 
 
-def _measures(exchanges: TableColumns) -> "dict[str, Ints | Mask]":
-    latency, sound = sound_latencies(exchanges)
-    cell = np.full(exchanges.rows, NO_CELL, np.int64)
-    cell[sound] = bucket_of(latency[sound]) >> CELL_BITS
-    throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
-    return {
-        "cell": cell,
-        "exchanges": np.ones(exchanges.rows, np.int64),
-        "latency_ns": np.where(sound, latency, 0),
-        "upload_ns": _span(exchanges, "request"),
-        "transfer_ns": _span(exchanges, "response"),
-        "request_bytes": exchanges.ints("request_bytes"),
-        "response_bytes": exchanges.ints("response_bytes"),
-        "error_responses": exchanges.ints("error_code") != 0,
-        "unanswered": exchanges.equals("status", "unanswered"),
-        "throttled": throttle > 0,
-        "throttle_ms": throttle,
-        "latency_max_ns": np.where(sound, latency, 0),
-    }
+def _measure(exchanges: TableColumns, name: str) -> "Ints | Mask":
+    return exchanges.derived("activity", name, make=lambda: (_MAKERS[name](exchanges),))[0]
+
+
+def _cells(exchanges: TableColumns) -> Ints:
+    sound = sound_latencies(exchanges)[1]
+    return np.where(sound, latency_buckets(exchanges) >> CELL_BITS, NO_CELL)
 
 
 def _span(exchanges: TableColumns, side: str) -> Ints:
     """Return the ns from the first to the last byte of a request or response, 0 where they cannot be."""
     span = exchanges.ints(f"{side}_last_ns") - exchanges.ints(f"{side}_first_ns")
     there: Mask = exchanges.present(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
-    return np.where(there, span, 0)
+    return span * there
+
+
+def _throttle(exchanges: TableColumns) -> Ints:
+    throttle: Ints = np.maximum(exchanges.ints("throttle_ms"), 0)
+    return throttle
+
+
+_MAKERS: "dict[str, Callable[[TableColumns], Ints | Mask]]" = {
+    "cell": _cells,
+    "exchanges": lambda exchanges: np.ones(exchanges.rows, np.int64),
+    "latency_ns": counted_latencies,
+    "upload_ns": lambda exchanges: _span(exchanges, "request"),
+    "transfer_ns": lambda exchanges: _span(exchanges, "response"),
+    "request_bytes": lambda exchanges: exchanges.ints("request_bytes"),
+    "response_bytes": lambda exchanges: exchanges.ints("response_bytes"),
+    "error_responses": lambda exchanges: exchanges.ints("error_code") != 0,
+    "unanswered": lambda exchanges: exchanges.equals("status", "unanswered"),
+    "throttled": lambda exchanges: _throttle(exchanges) > 0,
+    "throttle_ms": _throttle,
+    "latency_max_ns": counted_latencies,
+}
 
 
 def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:

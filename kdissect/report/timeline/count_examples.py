@@ -81,7 +81,7 @@ def count_examples(
 ) -> dict[str, pa.Table]:
     """Return the rows of EXAMPLE_TABLES. `start_ns` is the time of the first step."""
     exchanges, columns = source.exchanges, source.columns
-    cell: Ints = np.asarray(activity_measures(source)["cell"], np.int64)
+    cell: Ints = np.asarray(activity_measures(source, ["cell"])["cell"], np.int64)
     since = np.clip(source.begin - start_ns, 0, (1 << CELL_SHIFT) - 1)
     code = np.where(exchanges.equals("status", "unanswered"), UNANSWERED, exchanges.ints("error_code"))
     wrong: Mask = code != 0

@@ -11,10 +11,15 @@ import pyarrow as pa
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
-from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
-from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.grouping import (
+    TableColumns,
+    counted_latencies,
+    latency_buckets,
+    sound_latencies,
+)
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.activity import activity_measures
+from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
@@ -77,21 +82,17 @@ def count_signals(
 
 def _pace(source: ExchangeColumns) -> pa.Table:
     exchanges = source.exchanges
-    latency, sound = sound_latencies(exchanges)
-    timed = sound & ~exchanges.bools("idle_wait")
-    cell = np.full(exchanges.rows, NO_PACE_CELL, np.int64)
-    cell[timed] = bucket_of(latency[timed]) >> PACE_CELL_BITS
-    measures = activity_measures(source)
-    measured = {name: measures[name] for name in PACE.sums if name in measures}
-    served = np.where(timed, latency, 0)
+    timed = sound_latencies(exchanges)[1] & ~exchanges.bools("idle_wait")
+    held = counted_latencies(exchanges)
+    served = held * timed
     columns: dict[str, AnyColumn] = {
         **{name: source.columns[name] for name in ("step", "api_key", *SERVER, *CLIENT, *ORDER)},
-        **measured,
-        "cell": cell,
+        **activity_measures(source, [name for name in PACE.sums if name in MEASURES]),
+        "cell": np.where(timed, latency_buckets(exchanges) >> PACE_CELL_BITS, NO_PACE_CELL),
         "first_ns": source.begin,
         "last_ns": source.begin,
         "latency_ns": served,
-        "held_ns": np.where(sound, latency, 0),
+        "held_ns": held,
         "latency_max_ns": served,
     }
     return make_timeline_table(PACE, columns)

@@ -12,6 +12,7 @@ from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
     TableColumns,
+    counted_latencies,
     encode,
     encode_numbers,
     encode_range,
@@ -19,10 +20,12 @@ from kdissect.report.aggregate.grouping import (
     first_rows,
     group_rows,
     highest_by_group,
+    latency_buckets,
     lowest_by_group,
     sound_latencies,
     sum_by_group,
 )
+from kdissect.report.aggregate.histogram import bucket_of
 
 TABLE = pa.table(
     {
@@ -122,3 +125,21 @@ def test_numbers_of_any_range_are_told_apart(values):
     pairs = {(value, int(code)) for value, code in zip(values, codes.numbers, strict=True)}
     assert len(pairs) == len(set(values)) == len({code for _, code in pairs})
     assert all(code < codes.bound for _, code in pairs)
+
+
+def test_latencies_are_counted_once_for_all_figures():
+    rows = [(5_000_000, 0, False), (-1, 0, False), (None, 0, False), (MAX_LATENCY_NS, 0, False)]
+    rows += [(900, 400, False), (900, 400, True), (100, 400, False)]
+    names = ("latency_ns", "wait_ns", "idle_wait")
+    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
+    exchanges = TableColumns(table)
+    expected = [5_000_000, 0, 0, 0, 500, 900, -300]
+    assert counted_latencies(exchanges).tolist() == expected
+    assert latency_buckets(exchanges).tolist() == [bucket_of(np.array([value]))[0] for value in expected]
+    assert latency_buckets(exchanges) is latency_buckets(exchanges)
+
+
+def test_another_column_stands_in_for_null():
+    table = TableColumns(pa.table({"some": [1, None, 3], "all": [4, 5, 6]}))
+    assert table.coalesce("some", "all").tolist() == [1, 5, 3]
+    assert table.coalesce("all", "some").tolist() == [4, 5, 6]
