@@ -15,6 +15,7 @@ from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, RE
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
+from kdissect.report.incidents.rolling_restart import brokers_stopped
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
@@ -116,11 +117,12 @@ CAUSES = (
         layer=Layer.SERVER,
         severity=WARNING,
         anchors=("connections_ended",),
-        judge=server_causes.broker_stopped,
+        judge=brokers_stopped,
         links=FOLLOWS_A_LOST_SERVER,
-        needs="as broker_killed, and leadership moved away from the server before its connections ended",
+        needs="as broker_killed, and leadership moved away from the server before its connections ended; "
+        "several are one incident if each is back before the next one is stopped",
         against="no sign of a handover: it was killed",
-        means="The broker was shut down in good order: somebody or something restarted it.",
+        means="The broker was shut down in good order: somebody or something restarted it, or all in turn.",
         next="deployments and restarts at that time; controlled.shutdown.enable; how long it took to be back",
     ),
     Cause(

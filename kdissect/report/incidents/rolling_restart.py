@@ -1,0 +1,73 @@
+"""Brokers that are stopped in good order one after the other, as a rolling restart does: one incident.
+
+Each of them is judged alone first. The next one follows if it is stopped when the one before is back, and
+within `server_causes.BACK_NS` of it. Brokers that are gone at the same time are incidents of their own.
+"""
+
+from collections.abc import Sequence
+
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis
+from kdissect.report.incidents.server_causes import BACK_NS, broker_stopped
+from kdissect.report.wording import capitalized, counted, listed
+from kdissect.text import format_clock, format_duration
+
+MOST_IN_TURN = 50
+NAMED = 3
+
+
+def brokers_stopped(case: Case) -> Diagnosis | None:
+    """A broker was stopped in good order, alone or in turn with others."""
+    own = broker_stopped(case)
+    if own is None:
+        return None
+    chain = _in_turn(case, own)
+    return _joined(chain) if len(chain) > 1 else own
+
+
+def _in_turn(case: Case, own: Diagnosis) -> list[Diagnosis]:
+    """Return the brokers that were stopped in turn with one, and that one, in the order of time."""
+    stopped = [own]
+    for signal in case.signals:
+        if signal.kind == case.anchor.kind and signal.subject != own.subject:
+            other = broker_stopped(Case(signal, case.index, (case.begin_ns, case.end_ns)))
+            if other is not None:
+                stopped.append(other)
+        if len(stopped) == MOST_IN_TURN:
+            break
+    stopped.sort(key=lambda one: (one.begin_ns, one.subject.name))
+    at = stopped.index(own)
+    first, last = at, at
+    while first and _follows(stopped[first - 1], stopped[first]):
+        first -= 1
+    while last + 1 < len(stopped) and _follows(stopped[last], stopped[last + 1]):
+        last += 1
+    return stopped[first : last + 1]
+
+
+def _follows(one: Diagnosis, other: Diagnosis) -> bool:
+    """Return whether a broker was stopped soon after another one that was back by then."""
+    near = other.begin_ns - one.begin_ns <= BACK_NS
+    return near and one.end_ns is not None and one.end_ns <= other.begin_ns + SECOND
+
+
+def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
+    """Return one diagnosis of brokers that were stopped in turn."""
+    first, last = chain[0], chain[-1]
+    core = tuple({id(signal): signal for one in chain for signal in one.core}.values())
+    ended = [one.core[0] for one in chain]
+    connections = sum(signal.measures["connections"] for signal in ended)
+    cut = sum(signal.measures["cut"] for signal in ended)
+    cut_off = f" with {counted(cut, 'request')} under way" if cut else ""
+    away = [one.end_ns - one.begin_ns for one in chain if one.end_ns is not None]
+    still = "" if last.end_ns is not None else f"; {last.subject.name} is not back when the capture ends"
+    names = listed([one.subject.name for one in chain], NAMED)
+    return first._replace(
+        end_ns=last.end_ns,
+        headline=f"{capitalized(names)} were stopped one after the other from {format_clock(first.begin_ns)} "
+        f"to {format_clock(last.begin_ns)}, each for up to {format_duration(max(away))}: "
+        f"{counted(connections, 'connection')} ended{cut_off}{still}",
+        confidence=min(one.confidence for one in chain),
+        core=core,
+        speaks_for=("each was back before the next one was stopped", *first.speaks_for),
+        speaks_against=(),
+    )
