@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from kdissect.streams.flow_state import Int64s
 
+DIRECT_CELLS = 4
+"""With up to so many possible keys for each row, rows are found in an array: half of the time of a search."""
+
 
 class ExchangeKeys(NamedTuple):
     """The keys of the rows of one batch.
@@ -43,9 +46,14 @@ def find_exchanges(keys: ExchangeKeys, exchanges: ExchangeKeys) -> Int64s:
         return np.full(len(keys.connection), -1, np.int64)
     connection = _number_runs(np.concatenate([exchanges.connection[rows], keys.connection]))
     ordinal = np.concatenate([exchanges.ordinal[rows], keys.ordinal])
-    lowest = ordinal.min()
-    key = connection * (ordinal.max() - lowest + 1) + (ordinal - lowest)
+    lowest, width = int(ordinal.min()), int(ordinal.max()) - int(ordinal.min()) + 1
+    key = connection * width + (ordinal - lowest)
     known, wanted = key[: len(rows)], key[len(rows) :]
+    cells = (int(connection.max()) + 1) * width
+    if cells <= DIRECT_CELLS * len(key):
+        place = np.full(cells, -1, np.int64)
+        place[known[::-1]] = rows[::-1]  # the first row of a key is the last to be written
+        return np.where(keys.present, place[wanted], -1)
     if not (known[1:] >= known[:-1]).all():
         order = np.argsort(known, kind="stable")
         known, rows = known[order], rows[order]

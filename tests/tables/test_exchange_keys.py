@@ -2,9 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.tables import exchange_keys
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
 KEY = st.tuples(st.sampled_from([-(1 << 60), 3, 1 << 60]), st.none() | st.integers(0, 5))
@@ -27,3 +29,17 @@ def test_each_row_finds_the_exchange_with_its_key(
 def test_without_exchanges_nothing_is_found() -> None:
     assert find_exchanges(keys_of([(3, 0), (3, 1)]), keys_of([])).tolist() == [-1, -1]
     assert find_exchanges(keys_of([]), keys_of([(3, 0)])).dtype == np.int64
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+def test_an_array_and_a_search_find_the_same(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    random = np.random.default_rng(step)
+    exchanges: list[tuple[int, int | None]]
+    exchanges = [(connection, ordinal * step) for connection in (9, 4) for ordinal in range(40)]
+    exchanges += [exchanges[7], (4, None), exchanges[50]]  # of equal keys the first counts
+    chosen = random.integers(0, 60, (500, 2)).tolist()
+    rows = [(number % 2 * 5 + 4, None if ordinal == 50 else ordinal * step) for number, ordinal in chosen]
+    expected = [exchanges.index(row) if row[1] is not None and row in exchanges else -1 for row in rows]
+    for cells in (0, 1 << 20):
+        monkeypatch.setattr(exchange_keys, "DIRECT_CELLS", cells)
+        assert find_exchanges(keys_of(rows), keys_of(exchanges)).tolist() == expected
