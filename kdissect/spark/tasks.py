@@ -69,8 +69,8 @@ COUNTS_PART = "counts"
 
 MERGED_AT = 16  # partials that are merged at a time
 # Rows of one batch for figures. A batch costs ten milliseconds of calls, whatever its size: with 1 << 15
-# exchanges a tenth more time for figures, and a third more for merging.
-BATCH_ROWS = {"exchanges": 1 << 16, "partitions": 1 << 17}
+# exchanges a tenth more time for figures, and a third more for merging. Four batches of the engine fill one.
+BATCH_ROWS = {"exchanges": 15 << 12, "partitions": 1 << 17}
 LARGE_BATCH = 1 << 14  # exchanges
 SIDE_ROWS = 1 << 14  # of one of the other tables
 
