@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner, prefetch
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -70,6 +70,7 @@ FLAG_ACK_ONLY = 128
 FLAG_WINDOW_CLOSED = FLAG_RST  # of an acknowledgment
 
 MOST_PACKED = 56  # bytes: a descriptor never takes more
+FETCHED_AHEAD = 12  # descriptors
 
 
 class Counts(NamedTuple):
@@ -103,15 +104,20 @@ def unpack_counts(packed: bytes) -> Counts:
 def pack(columns: Int64s) -> bytes:
     """Return a descriptor table (SEGMENT_COLUMNS, n) as one blob. Differences must stay below 2**62."""
     count = columns.shape[1]
-    out = np.empty(count * MOST_PACKED, dtype=np.uint8)
-    return out[: pack_into(np.ascontiguousarray(columns), np.arange(count), 0, count, out, 0)].tobytes()
+    blobs = pack_rows(columns, np.arange(count), np.zeros(1, np.int64), np.array([count]))
+    packed: bytes = blobs[0].as_py()
+    return packed
 
 
 def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
-    """Return a `segments` column; its blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
+    """Return a `segments` column; its blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`.
+
+    Only for columns of which each is contiguous nothing is copied.
+    """
+    rows = np.ascontiguousarray(columns.T)
     out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
     offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
-    pack_each(columns, order, firsts, stops, out, offsets)
+    pack_each(rows, rows.reshape(-1).view(np.uint8), order, firsts, stops, out, offsets)
     data = pa.py_buffer(out[: offsets[-1]].tobytes())
     return pa.BinaryArray.from_buffers(pa.binary(), len(firsts), [None, pa.py_buffer(offsets), data])
 
@@ -124,6 +130,34 @@ def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     columns = np.empty((SEGMENT_COLUMNS, int(counts.sum())), dtype=np.int64)
     unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, columns)
     return columns
+
+
+def take_segments(packets: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the descriptors that are no acknowledgments, and how many of each piece these are.
+
+    The descriptors of piece i are the next counts[i] columns of `packets`. The columns that are returned are
+    contiguous, each with all of its numbers, as reassembly goes through them.
+    """
+    segments = np.empty(packets.shape, np.int64, order="F")
+    kept = np.zeros(len(counts), np.int64)
+    count = copy_segments(packets, counts, segments.T, kept)
+    return segments[:, :count], kept
+
+
+@jit_flat
+def copy_segments(packets: Int64s, counts: Int64s, segments: Int64s, kept: Int64s) -> int:
+    """Copy descriptors that are no acknowledgments to rows of `segments`; return how many they are."""
+    at, count = 0, 0
+    for piece in range(len(counts)):
+        before = count
+        for row in range(at, at + counts[piece]):
+            if packets[FLAGS, row] & FLAG_ACK_ONLY == 0:
+                for column in range(SEGMENT_COLUMNS):
+                    segments[count, column] = packets[column, row]
+                count += 1
+        at += counts[piece]
+        kept[piece] = count - before
+    return count
 
 
 @jit_inline
@@ -168,47 +202,61 @@ def _sequence_distance(expected: int, seq: int) -> int:
 
 
 @jit_flat
-def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
-    """Pack the descriptors order[first:stop] of `columns` into out[at:]. Return the position behind them."""
+def pack_into(rows: Int64s, lines: Bytes, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
+    """Pack the descriptors order[first:stop] into out[at:]. Return the position behind them.
+
+    `rows` has a row for each descriptor, and `lines` are the bytes of it. The rows of one connection lie
+    apart, so they are fetched ahead: 80 ns a descriptor became 25.
+    """
+    width = rows.shape[1] * rows.itemsize
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
     for i in range(first, stop):
+        ahead = order[min(i + FETCHED_AHEAD, stop - 1)] * width
+        prefetch(lines, ahead)
+        prefetch(lines, ahead + width - 1)
         row = order[i]
-        flags, captured = columns[FLAGS, row], columns[CAPTURED, row]
-        missing, seq = columns[MISSING, row], columns[SEQ, row]
+        flags, captured = rows[row, FLAGS], rows[row, CAPTURED]
+        missing, seq = rows[row, MISSING], rows[row, SEQ]
         from_b = flags & FLAG_B_TO_A
         out[at] = flags | (_HAS_MISSING if missing != 0 else 0)
-        at = _write_signed(columns[TIME, row] - time, out, at + 1)
-        at = _write_signed(columns[PACKET, row] - packet, out, at)
+        at = _write_signed(rows[row, TIME] - time, out, at + 1)
+        at = _write_signed(rows[row, PACKET] - packet, out, at)
         if flags & FLAG_ACK_ONLY:
             expected = expected_a if from_b else expected_b
-            at = _write_signed(_sequence_distance(expected, columns[ACK, row]), out, at)
-            time, packet = columns[TIME, row], columns[PACKET, row]
+            at = _write_signed(_sequence_distance(expected, rows[row, ACK]), out, at)
+            time, packet = rows[row, TIME], rows[row, PACKET]
             continue
-        at = _write_signed(columns[OFFSET, row] - offset, out, at)
+        at = _write_signed(rows[row, OFFSET] - offset, out, at)
         at = _write_varint(captured, out, at)
         if missing != 0:
             at = _write_varint(missing, out, at)
         at = _write_signed(_sequence_distance(expected_b if from_b else expected_a, seq), out, at)
         if flags & FLAG_ACK:
-            ack = columns[ACK, row]
+            ack = rows[row, ACK]
             at = _write_signed(_sequence_distance(expected_a if from_b else expected_b, ack), out, at)
         following = seq + captured + missing + (1 if flags & (FLAG_SYN | FLAG_FIN) else 0)
         if from_b:
             expected_b = following
         else:
             expected_a = following
-        time, packet, offset = columns[TIME, row], columns[PACKET, row], columns[OFFSET, row] + captured
+        time, packet, offset = rows[row, TIME], rows[row, PACKET], rows[row, OFFSET] + captured
     return at
 
 
 @jit_flat
 def pack_each(
-    columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
+    rows: Int64s,
+    lines: Bytes,
+    order: Int64s,
+    firsts: Int64s,
+    stops: Int64s,
+    out: Bytes,
+    offsets: NDArray[np.int32],
 ) -> None:
     """Pack order[firsts[i]:stops[i]] into `out`, one after another; offsets[i + 1] is where blob i ends."""
     at = np.int64(0)  # with a plain 0, pack_into would be compiled twice, once for a literal
     for i in range(len(firsts)):
-        at = pack_into(columns, order, firsts[i], stops[i], out, at)
+        at = pack_into(rows, lines, order, firsts[i], stops[i], out, at)
         offsets[i + 1] = at
 
 

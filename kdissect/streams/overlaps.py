@@ -13,6 +13,8 @@ A segment that is the same packet as one that near, headers included, was captur
 duplicate instead: see `late_duplicates`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -86,12 +88,36 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_],
                     break
 
 
+@dataclass(slots=True)
+class _Slab:
+    """The segments of a split that were not made rows yet: hardly any split has one that repeats."""
+
+    segments: Int64s
+    streams: Int64s
+    highest: int  # number of a packet
+    least: int = 0  # packets of lower numbers are not near any more
+
+    def rows(self) -> Int64s:
+        """Return its segments that are near as rows, their bytes unread."""
+        late = np.flatnonzero(self.segments[PACKET] & IN_FILE >= self.least)
+        late = late[_is_whole(self.segments, late)]
+        return _rows(self.segments, self.streams, np.full(len(self.streams), UNREAD), late)
+
+
 class Conflicts:
     """Compares segments, split by split."""
 
     def __init__(self) -> None:
         self._path = ""
-        self._seen = np.empty((0, COMPARED_FIELDS), np.int64)  # of the file so far, if they are near
+        self._rows = np.empty((0, COMPARED_FIELDS), np.int64)
+        self._slabs: list[_Slab] = []  # behind those rows
+
+    def _seen(self) -> Int64s:
+        """Return the segments of the file so far that are near, as rows."""
+        if self._slabs:
+            self._rows = np.concatenate([self._rows, *(slab.rows() for slab in self._slabs)])
+            self._slabs = []
+        return self._rows
 
     def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
         """Count the conflicts and the duplicates of a split, which was processed, in the rows of `state`.
@@ -101,7 +127,8 @@ class Conflicts:
         connections, directions = array_of(state.connections), array_of(state.directions)
         if segments.shape[1] == 0:
             return
-        seen = self._seen if path == self._path else self._seen[:0]
+        if path != self._path:
+            self._path, self._rows, self._slabs = path, self._rows[:0], []
         flags = segments[FLAGS]
         again = np.flatnonzero(flags & REPEATS)  # none in most splits, so the other columns are left alone
         again = again[_is_whole(segments, again)]
@@ -110,6 +137,7 @@ class Conflicts:
             touched = np.zeros(len(directions), np.bool_)
             touched[streams[again]] = True
             here = np.flatnonzero(whole & touched[streams])
+            seen = self._seen()
             rows = np.concatenate([seen[touched[seen[:, STREAM]]], _rows(segments, streams, at_of, here)])
             copies = here[_copies(path, rows)[len(rows) - len(here) :]]
             np.subtract.at(directions["retransmitted"], streams[copies], 1)
@@ -127,32 +155,35 @@ class Conflicts:
             conflicts = here[differs[len(rows) - len(here) :]]
             np.add.at(directions["conflicts"], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
-        numbers = segments[PACKET] & IN_FILE
         # The numbers of fragments that waited are lower than those before them.
-        near = numbers.max() - 2 * NEAR_PACKETS
-        late = np.flatnonzero(numbers >= near)
-        late = late[_is_whole(segments, late)]
-        rows = _rows(segments, streams, at_of, late)
-        rows[:, AT] = UNREAD
-        self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
+        highest = int((segments[PACKET] & IN_FILE).max())
+        self._slabs.append(_Slab(segments, streams, highest))
+        self._let_go(highest - 2 * NEAR_PACKETS)
+
+    def _let_go(self, near: int) -> None:
+        """Drop packets with numbers below `near`."""
+        if len(self._rows):
+            self._rows = self._rows[self._rows[:, NUMBER] >= near]
+        for slab in self._slabs:
+            slab.least = max(slab.least, near)
+        self._slabs = [slab for slab in self._slabs if slab.highest >= slab.least]
 
     def forget(self, streams: Int64s) -> None:
         """Compare nothing with some directions any more."""
-        self._seen = self._seen[~np.isin(self._seen[:, STREAM], streams)]
+        self._rows = self._seen()[~np.isin(self._seen()[:, STREAM], streams)]
 
     def carried(self, streams: Int64s) -> Value:
         """Return what later segments of the same file are compared with, of some directions."""
-        number_of = np.full(
-            max(int(self._seen[:, STREAM].max(initial=-1)), int(streams.max(initial=-1))) + 1, -1
-        )
+        seen = self._seen()
+        number_of = np.full(max(int(seen[:, STREAM].max(initial=-1)), int(streams.max(initial=-1))) + 1, -1)
         number_of[streams] = np.arange(len(streams))
-        seen = self._seen[number_of[self._seen[:, STREAM]] >= 0]
+        seen = seen[number_of[seen[:, STREAM]] >= 0]
         seen[:, STREAM] = number_of[seen[:, STREAM]]
         return {"path": self._path, "seen": seen}
 
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
-        self._path, self._seen = value["path"], value["seen"]
+        self._path, self._rows, self._slabs = value["path"], value["seen"], []
 
 
 def _is_whole(segments: Int64s, which: Int64s) -> NDArray[np.bool_]:

@@ -10,6 +10,8 @@ buffer.
 import numpy as np
 
 from kdissect.capture.storage import open_storage
+from kdissect.jit.decorators import jit_flat
+from kdissect.jit.many_rows import are_many, read_only
 from kdissect.streams.flow_state import Bytes, Int64s
 
 # Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
@@ -21,6 +23,8 @@ class CaptureChanged(Exception):
 
 
 LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
+BLOCK = 4 << 10  # bytes
+MOST_BLOCKS = 1 << 15  # of the segments of a split that are planned together
 
 
 def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -37,6 +41,8 @@ def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int
         return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(len(offsets), np.int64)
     if int(lengths.sum()) >= LARGE * len(filled):
         return _by_stream(offsets, lengths, streams, filled)
+    if are_many(len(filled)) and np.ptp(offsets[filled]) < MOST_BLOCKS * BLOCK:
+        return _by_block(offsets, lengths)
     return _by_place(offsets, lengths, filled)
 
 
@@ -64,6 +70,52 @@ def _by_place(offsets: Int64s, lengths: Int64s, filled: Int64s) -> tuple[Int64s,
     return starts, stops, positions
 
 
+def _by_block(offsets: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Return what `_by_place` does, without sorting: ranges are whole blocks, but for the first and last."""
+    offsets, lengths = read_only(offsets), read_only(lengths)
+    blocks = np.zeros(MOST_BLOCKS + int(lengths.max()) // BLOCK + 2, np.int64)
+    lowest, highest = mark_blocks(offsets, lengths, blocks)
+    used = np.flatnonzero(blocks)
+    last = np.flatnonzero(np.diff(used) > 1 + READ_THROUGH // BLOCK)
+    first_blocks, last_blocks = used[np.append(0, last + 1)], used[np.append(last, -1)]
+    starts = lowest + first_blocks * BLOCK
+    stops = np.minimum(lowest + (last_blocks + 1) * BLOCK, highest)
+    bases = np.cumsum(stops - starts) - (stops - starts)
+    for first, stop, shift in zip(first_blocks, last_blocks + 1, bases - starts, strict=True):
+        blocks[first:stop] = shift
+    positions = np.empty(len(offsets), np.int64)
+    place_in_blocks(offsets, lengths, lowest, blocks, positions)
+    return starts, stops, positions
+
+
+@jit_flat
+def mark_blocks(offsets: Int64s, lengths: Int64s, blocks: Int64s) -> tuple[int, int]:
+    """Mark the blocks with bytes of segments, counted from the lowest offset with payload.
+
+    Return that offset, and the one behind the last byte.
+    """
+    lowest, highest = np.int64(1 << 62), np.int64(0)
+    for row in range(len(offsets)):
+        if lengths[row] > 0:
+            lowest = min(lowest, offsets[row])
+            highest = max(highest, offsets[row] + lengths[row])
+    for row in range(len(offsets)):
+        if lengths[row] > 0:
+            begin = offsets[row] - lowest
+            for block in range(begin // BLOCK, (begin + lengths[row] - 1) // BLOCK + 1):
+                blocks[block] = 1
+    return int(lowest), int(highest)
+
+
+@jit_flat
+def place_in_blocks(offsets: Int64s, lengths: Int64s, lowest: int, shifts: Int64s, positions: Int64s) -> None:
+    """Fill `positions` with offsets and the shift of their block, or with 0 for segments without payload."""
+    for row in range(len(offsets)):
+        positions[row] = 0
+        if lengths[row] > 0:
+            positions[row] = offsets[row] + shifts[(offsets[row] - lowest) // BLOCK]
+
+
 def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
     """Read the file's ranges one behind another into `out`.
 
@@ -80,3 +132,9 @@ def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
                     raise CaptureChanged(f"{path} became shorter while it was read")
                 at += got
                 start += got
+
+
+def call_all() -> None:
+    """Call every loop once, so that it is compiled and kept."""
+    offsets, lengths = np.arange(2), np.ones(2, np.int64)
+    _by_block(offsets, lengths)

@@ -21,7 +21,6 @@ from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
     FLAG_ACK,
-    FLAG_ACK_ONLY,
     FLAG_B_TO_A,
     FLAG_RST,
     FLAG_SYN,
@@ -30,6 +29,7 @@ from kdissect.capture.segment_index import (
     OFFSET,
     PACKET,
     SEQ,
+    take_segments,
     unpack,
 )
 from kdissect.jit.rows import array_of
@@ -154,15 +154,12 @@ class FlowProcessor:
         split = self._splits[pieces["split"][0].as_py()]
         counts = pieces["count"].to_numpy().astype(np.int64)
         packets = unpack(pieces["segments"], counts)
-        piece_of = np.repeat(np.arange(len(counts)), counts)
-        kept = packets[FLAGS] & FLAG_ACK_ONLY == 0
-        segments, counts = packets[:, kept], np.bincount(piece_of[kept], minlength=len(counts))
-        rows = self._connections_of(pieces, segments, counts)
-        connection_of = np.repeat(rows, counts)
-        segments[PACKET] |= split.index << PACKET_BITS
         packets[PACKET] |= split.index << PACKET_BITS
+        segments, kept = take_segments(packets, counts)
+        rows = self._connections_of(pieces, segments, kept)
+        connection_of = np.repeat(rows, kept)
         if self._follows_tcp:
-            self.tcp.feed(packets, rows[piece_of], len(self.endpoints))
+            self.tcp.feed(packets, np.repeat(rows, counts), len(self.endpoints))
         directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
         offset_of = self._read_payload(split, segments, directions)
         yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)

@@ -8,6 +8,7 @@ from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
     FLAG_ACK,
+    FLAG_ACK_ONLY,
     FLAG_B_TO_A,
     FLAGS,
     MISSING,
@@ -21,6 +22,7 @@ from kdissect.capture.segment_index import (
     pack,
     pack_counts,
     pack_rows,
+    take_segments,
     unpack,
     unpack_counts,
 )
@@ -71,6 +73,34 @@ def test_extremes() -> None:
     columns[MISSING] = [0xFFFFFFFF, 0, 1, 0]
     columns[FLAGS] = 63
     np.testing.assert_array_equal(unpack(pa.array([pack(columns)], pa.binary()), np.array([4])), columns)
+
+
+@pytest.mark.parametrize("bits", range(1, 34))
+def test_numbers_of_every_length(bits: int) -> None:
+    columns = np.zeros((SEGMENT_COLUMNS, 6), dtype=np.int64)
+    columns[CAPTURED] = [0, (1 << bits) - 1, 1 << bits, (1 << bits) + 1, 1, 0]
+    columns[OFFSET] = np.cumsum([1 << bits, -(1 << bits), (1 << bits) - 1, 1 - (1 << bits), -1, 1])
+    np.testing.assert_array_equal(unpack(pa.array([pack(columns)], pa.binary()), np.array([6])), columns)
+
+
+def test_segments_are_taken_without_acknowledgments() -> None:
+    packets = random_columns(200, 5)
+    packets[FLAGS, ::3] = FLAG_ACK_ONLY
+    counts = np.array([0, 10, 0, 90, 1, 99])
+    segments, kept = take_segments(packets, counts)
+    assert segments.T.flags.c_contiguous
+    np.testing.assert_array_equal(segments, packets[:, packets[FLAGS] != FLAG_ACK_ONLY])
+    piece_of = np.repeat(np.arange(len(counts)), counts)
+    assert kept.tolist() == np.bincount(piece_of[packets[FLAGS] != FLAG_ACK_ONLY], minlength=6).tolist()
+
+
+@pytest.mark.parametrize("flags", [[], [FLAG_ACK_ONLY], [FLAG_ACK]])
+def test_hardly_any_segments_are_taken(flags: list[int]) -> None:
+    packets = random_columns(len(flags), 6)
+    packets[FLAGS] = flags
+    segments, kept = take_segments(packets, np.array([len(flags)]))
+    assert segments.shape == (SEGMENT_COLUMNS, flags.count(FLAG_ACK))
+    assert kept.tolist() == [flags.count(FLAG_ACK)]
 
 
 def test_a_usual_conversation_is_small() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kdissect.streams.payload_reader import LARGE, CaptureChanged, plan, read_ranges
+from kdissect.jit.many_rows import MANY_ROWS
+from kdissect.streams.payload_reader import BLOCK, LARGE, MOST_BLOCKS, CaptureChanged, plan, read_ranges
 
 
 @pytest.mark.parametrize("largest", [200, 3 * LARGE], ids=["small", "large"])
@@ -23,6 +24,24 @@ def test_every_segment_gets_its_bytes(tmp_path: Path, largest: int) -> None:
     read_ranges(str(path), starts, stops, out)
     for offset, length, position in zip(offsets, lengths, positions, strict=True):
         assert out[position : position + length].tobytes() == data[offset : offset + length]
+
+
+@pytest.mark.parametrize("spread", [1 << 20, MOST_BLOCKS * BLOCK - 1, 2 * MOST_BLOCKS * BLOCK])
+def test_many_small_segments_are_read_by_few_ranges(spread: int) -> None:
+    chance = np.random.default_rng(1)
+    lengths = chance.integers(0, 300, MANY_ROWS + 500)
+    offsets = 24 + chance.integers(0, spread, len(lengths))
+    starts, stops, positions = plan(offsets, lengths, np.zeros_like(offsets))
+    filled = lengths > 0
+    assert (positions[~filled] == 0).all()
+    # Each segment lies whole in the range that its position is in, at the same distance from its start.
+    bases = np.cumsum(stops - starts) - (stops - starts)
+    of = np.searchsorted(bases, positions[filled], "right") - 1
+    assert (positions[filled] - bases[of] == offsets[filled] - starts[of]).all()
+    assert (offsets[filled] + lengths[filled] <= stops[of]).all()
+    assert starts[0] == offsets[filled].min()
+    assert stops[-1] == (offsets + lengths)[filled].max()
+    assert (starts[1:] > stops[:-1]).all()
 
 
 def test_nothing_is_planned_without_payload() -> None:

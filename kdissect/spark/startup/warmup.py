@@ -21,6 +21,7 @@ from kdissect.protocol.columnar import register_loops
 from kdissect.report.aggregate import group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
+from kdissect.streams import payload_reader
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
@@ -51,6 +52,7 @@ def compile_for_many() -> None:
     LogEnds().make_room(2 * FIRST_ENDS)
     group_loops.call_all()
     register_loops.call_all()
+    payload_reader.call_all()
 
 
 if __name__ == "__main__":
