@@ -90,7 +90,7 @@ def _prefetcher() -> Callable[..., None]:
     from numba.core import types
     from numba.extending import intrinsic
 
-    def _fetch(_typing: Any, _array: Any, _index: Any) -> Any:
+    def _fetch(_typing: Any, array: Any, _index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -100,7 +100,7 @@ def _prefetcher() -> Callable[..., None]:
             builder.call(prefetch, [builder.gep(data, [arguments[1]]), reading, keeping, data_cache])
             return context.get_dummy_value()
 
-        return types.void(types.Array(types.uint8, 1, "C"), types.int64), generate
+        return types.void(array, types.int64), generate
 
     return cast("Callable[..., None]", intrinsic(_fetch))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat
+from kdissect.jit.words import big_16, big_32, big_64
 
 ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when a varint cannot be read
 
@@ -20,34 +21,33 @@ def int8_at(data: Any, offset: int) -> Any:
 
 
 @jit_flat
-def uint16_at(data: Any, offset: int) -> Any:
-    """Return 2 bytes as an unsigned integer."""
-    return int(np.int64(data[offset]) << 8 | np.int64(data[offset + 1]))
-
-
-@jit_flat
 def int16_at(data: Any, offset: int) -> Any:
     """Return 2 bytes as a signed integer."""
-    return (uint16_at(data, offset) ^ 0x8000) - 0x8000
+    return big_16(data, offset)
 
 
 @jit_flat
-def uint32_at(data: Any, offset: int) -> Any:
-    """Return 4 bytes as an unsigned integer."""
-    high = np.int64(data[offset]) << 24 | np.int64(data[offset + 1]) << 16
-    return int(high | np.int64(data[offset + 2]) << 8 | np.int64(data[offset + 3]))
+def uint16_at(data: Any, offset: int) -> Any:
+    """Return 2 bytes as an unsigned integer."""
+    return big_16(data, offset) & 0xFFFF
 
 
 @jit_flat
 def int32_at(data: Any, offset: int) -> Any:
     """Return 4 bytes as a signed integer."""
-    return (uint32_at(data, offset) ^ 0x80000000) - 0x80000000
+    return big_32(data, offset)
+
+
+@jit_flat
+def uint32_at(data: Any, offset: int) -> Any:
+    """Return 4 bytes as an unsigned integer."""
+    return big_32(data, offset) & 0xFFFFFFFF
 
 
 @jit_flat
 def int64_at(data: Any, offset: int) -> Any:
     """Return 8 bytes as a signed integer."""
-    return int32_at(data, offset) << 32 | uint32_at(data, offset + 4)
+    return big_64(data, offset)
 
 
 @jit_flat

@@ -37,6 +37,7 @@ class Op(IntEnum):
     NODE = 17  # emit a broker
     FALLBACK = 18  # row: go there if the next int16 is 35, see API_VERSIONS
     END = 19  # zero bytes that may follow: the message must end here
+    BLOCK = 20  # size, rows: if that many bytes are there, the next rows need no checks; see `with_blocks`
 
 
 class Prefix(IntEnum):
@@ -52,6 +53,48 @@ class Program(NamedTuple):
 
     table: NDArray[np.int64]  # shape (rows, 5)
     paths: tuple[str, ...]
+
+
+FIXED_SIZES = {Op.SKIP, Op.FIXED, Op.INTEGER, Op.ERROR}
+JUMPS = {Op.ARRAY: 2} | dict.fromkeys((Op.NEXT, Op.OPTION, Op.TAGS, Op.TAG, Op.END_TAG, Op.FALLBACK), 1)
+"""The number that is a row, counted from 1; that of CASE is its second one, too."""
+
+
+def with_blocks(program: Program) -> Program:
+    """Return a program with a BLOCK before each run of two and more fields of a fixed size.
+
+    A block is checked once. If its bytes are not all there, its rows are run one by one, so that a fault
+    names the field that has it.
+    """
+    rows = [list(row) for row in program.table.tolist()]
+    jumps = JUMPS | {Op.CASE: 2}
+    targets = {row[jumps[Op(row[0])]] for row in rows if Op(row[0]) in jumps}
+    place_of: list[int] = []
+    made: list[list[int]] = []
+    paths: list[str] = []
+    for number, row in enumerate(rows):
+        stop = _end_of_run(rows, number, targets)
+        follows = number > 0 and number not in targets and Op(rows[number - 1][0]) in FIXED_SIZES
+        place_of.append(len(made))
+        if stop - number > 1 and not follows:
+            size = sum(abs(one[1]) for one in rows[number:stop])
+            made.append([int(Op.BLOCK), size, stop - number, 0, 0])
+            paths.append(program.paths[number])
+        made.append(row)
+        paths.append(program.paths[number])
+    place_of.append(len(made))
+    for row in made:
+        if Op(row[0]) in jumps:
+            row[jumps[Op(row[0])]] = place_of[row[jumps[Op(row[0])]]]
+    return Program(np.array(made, np.int64), tuple(paths))
+
+
+def _end_of_run(rows: list[list[int]], first: int, targets: set[int]) -> int:
+    """Return the row behind the fields of a fixed size that follow each other from a row on."""
+    stop = first
+    while stop < len(rows) and Op(rows[stop][0]) in FIXED_SIZES and (stop == first or stop not in targets):
+        stop += 1
+    return stop
 
 
 def show(program: Program) -> str:

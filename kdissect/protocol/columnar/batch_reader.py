@@ -47,6 +47,7 @@ from kdissect.protocol.columnar.vm_state import (
     REASONS,
     VERDICT_WIDTH,
     Reason,
+    new_columns,
     scratch,
 )
 from kdissect.protocol.records.batch_summary import FAULT as SET_FAULT
@@ -234,9 +235,10 @@ class _Output:
 
     def __init__(self, messages: int) -> None:
         self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
-        self.messages = np.zeros((messages, VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
-        self.rows = np.empty((FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH), np.int64)
-        self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+        self.messages = new_columns(messages, VERDICT_WIDTH + MESSAGE_WIDTH)
+        self.messages[:, :VERDICT_WIDTH] = 0
+        self.rows = new_columns(FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH)
+        self.nodes = new_columns(FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH)
 
     def grow(self, most: int) -> bool:
         """Make room for the rows and nodes that are wanted, mostly twice what there is.
@@ -291,7 +293,8 @@ def _table(registers: tuple[Register, ...], message: Ints, present: Ints, values
 def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
     if wanted <= len(array):
         return array
-    larger = np.empty((max(wanted, min(2 * len(array), most)), array.shape[1]), np.int64)
+    room = max(wanted, min(2 * len(array), most))
+    larger = new_columns(room, array.shape[1], most)
     larger[:written] = array[:written]
     return larger
 

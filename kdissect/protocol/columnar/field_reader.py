@@ -19,7 +19,14 @@ from kdissect.protocol.columnar.program import compile_fields
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
 from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH
 from kdissect.protocol.columnar.vm import walk
-from kdissect.protocol.columnar.vm_state import FAULT, OWNER_WIDTH, PRESENT, VERDICT_WIDTH, scratch
+from kdissect.protocol.columnar.vm_state import (
+    FAULT,
+    OWNER_WIDTH,
+    PRESENT,
+    VERDICT_WIDTH,
+    new_columns,
+    scratch,
+)
 from kdissect.protocol.schema.registry import APIS
 
 SLOTS = 2  # of each column: the start and the length of a span, or a number and nothing
@@ -62,16 +69,18 @@ class FieldReader:
         entries = self._programs.entries(api_key, api_version, np.full(len(api_key), self._response))
         arena = np.ascontiguousarray(arena).view()
         arena.flags.writeable = False
-        messages = np.zeros((len(entries), VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
+        room = new_columns(len(entries), VERDICT_WIDTH + MESSAGE_WIDTH)
+        room[:, :VERDICT_WIDTH] = 0
+        messages = room[: len(entries)]
         messages[entries < 0, FAULT] = UNREAD
         if there is not None:
             messages[~there, FAULT] = 0
             entries[~there] = UNREAD
-        no_rows = np.empty((0, OWNER_WIDTH + ROW_WIDTH), np.int64)
-        no_nodes = np.empty((0, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+        no_rows = new_columns(0, OWNER_WIDTH + ROW_WIDTH)
+        no_nodes = new_columns(0, OWNER_WIDTH + BROKER_WIDTH)
         used = np.zeros(4, np.int64)
         table = self._programs.table
-        walk(table, entries, arena, spans, 0, used, messages, no_rows, no_nodes, *scratch())
+        walk(table, entries, arena, spans, 0, used, room, no_rows, no_nodes, *scratch())
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
 
     def _is_flexible(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.protocol.columnar.assembler import Program
+from kdissect.protocol.columnar.assembler import Program, with_blocks
 from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.vm_state import UNKNOWN_KEY, UNKNOWN_VERSION
 from kdissect.protocol.schema.registry import APIS
@@ -59,7 +59,7 @@ class ProgramCache:
     def _compile(self, missing_programs: list[list[int]]) -> None:
         tables, rows = [self.table], len(self.table)
         for direction, key, version in missing_programs:
-            program = self._compile_one(key, version, bool(direction))
+            program = with_blocks(self._compile_one(key, version, bool(direction)))
             self._entries[direction, key, version] = rows
             tables.append(program.table)
             rows += len(program.table)

@@ -1,12 +1,14 @@
 """Write the rows of a walk: one of each message, of each topic-partition and of each node.
 
 The functions become part of the loop of `vm`. A row without room is counted, so that the caller can make room
-and walk its message again.
+and walk its message again. Only values that are there are written: most messages have few of all that are
+kept.
 """
 
 from typing import Any
 
 from kdissect.jit.decorators import jit_inline
+from kdissect.jit.words import lowest_bit
 from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_VALUES
 from kdissect.protocol.columnar.vm_state import (
     ERROR_CODE,
@@ -35,6 +37,8 @@ from kdissect.protocol.columnar.vm_state import (
 )
 from kdissect.protocol.records.batch_summary import WIDTH as SUMMARY_WIDTH
 
+MESSAGE_BITS, ROW_BITS = (1 << MESSAGE_WIDTH) - 1, (1 << ROW_VALUES) - 1
+
 
 @jit_inline
 def begin_message(tally: Any, message: int, row_count: int, node_count: int) -> None:
@@ -59,8 +63,13 @@ def write_message(
     messages[message, FAULT] = fault
     messages[message, FAULT_AT] = fault_at if fault != NONE else -1
     messages[message, FAULT_ROW] = fault_row if fault != NONE else -1
-    for index in range(MESSAGE_WIDTH):
-        messages[message, VERDICT_WIDTH + index] = registers[index]
+    bits = tally.present & MESSAGE_BITS
+    while bits:
+        slot = lowest_bit(bits)
+        messages[message, VERDICT_WIDTH + slot] = registers[slot]
+        if slot + 1 < MESSAGE_WIDTH:  # the length of a span, whose bit is that of its start
+            messages[message, VERDICT_WIDTH + slot + 1] = registers[slot + 1]
+        bits &= bits - 1
 
 
 @jit_inline
@@ -103,8 +112,13 @@ def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any
     if row_number < len(rows):
         rows[row_number, OWNER] = tally.message
         rows[row_number, OWNER_PRESENT] = present >> ROW_FIRST
-        for index in range(ROW_VALUES):
-            rows[row_number, OWNER_WIDTH + index] = registers[ROW_FIRST + index]
+        bits = present >> ROW_FIRST & ROW_BITS
+        while bits:
+            slot = lowest_bit(bits)
+            rows[row_number, OWNER_WIDTH + slot] = registers[ROW_FIRST + slot]
+            if slot + 1 < ROW_VALUES:
+                rows[row_number, OWNER_WIDTH + slot + 1] = registers[ROW_FIRST + slot + 1]
+            bits &= bits - 1
         has_records = present & RECORDS_BIT
         for index in range(SUMMARY_WIDTH):
             rows[row_number, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1

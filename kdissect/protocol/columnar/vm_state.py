@@ -119,6 +119,20 @@ class Scope(Row):
     value_start: int  # of the tagged field
 
 
+PAGE_ROWS = 512  # numbers of 8 bytes
+APART = 40  # numbers
+
+
+def new_columns(rows: int, width: int, most: int = 1 << 40) -> NDArray[np.int64]:
+    """Return an array with room for so many rows, or some more up to `most`, whose columns are contiguous.
+
+    A walk writes few of its columns, and readers take one after another. Columns do not begin at the same
+    place of their pages: the processor's cache holds few lines of one such place.
+    """
+    padded = (rows // PAGE_ROWS + 1) * PAGE_ROWS + APART
+    return np.empty((max(rows, min(padded, most)), width), np.int64, order="F")
+
+
 class Scratch(NamedTuple):
     """The arrays that a walk works in. They hold nothing between two walks."""
 

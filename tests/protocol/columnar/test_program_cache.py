@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kdissect.protocol.columnar.assembler import with_blocks
 from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache, library
 from kdissect.protocol.columnar.vm_state import Reason
@@ -32,7 +33,7 @@ def test_an_entry_is_the_first_row_of_the_program_of_that_message() -> None:
     cache = ProgramCache()
     messages = [(3, 1, False), (3, 1, True), (18, 3, True), (3, 2, True)]
     for message, row in zip(messages, entries(cache, *messages), strict=True):
-        program = compile_message(*message)
+        program = with_blocks(compile_message(*message))
         assert cache.table[row : row + len(program.table)].tolist() == program.table.tolist()
         assert tuple(cache.paths[row : row + len(program.paths)]) == program.paths
 

@@ -17,6 +17,7 @@ from kdissect.protocol.columnar.vm_state import (
     OWNER_WIDTH,
     VERDICT_WIDTH,
     Reason,
+    new_columns,
     scratch,
 )
 
@@ -29,9 +30,10 @@ class Walked:
     def __init__(self, rows: list[tuple[int, ...]], *messages: bytes, room: int = 100, lost: int = 0) -> None:
         table = np.array([(*row, *[0] * (5 - len(row))) for row in rows], np.int64)
         edges = np.cumsum([0, *map(len, messages)])
-        self.messages = np.zeros((len(messages), VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
-        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64)
-        self.nodes = np.zeros((1, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+        self.messages = new_columns(len(messages), VERDICT_WIDTH + MESSAGE_WIDTH)
+        self.messages[:] = 0
+        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64, order="F")
+        self.nodes = new_columns(1, OWNER_WIDTH + BROKER_WIDTH)
         self.used = np.zeros(4, np.int64)
         self.done = walk(
             table,
