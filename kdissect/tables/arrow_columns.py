@@ -5,6 +5,7 @@ go to a CSV file are made harmless here as well.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kdissect.jit.decorators import jit_flat
+from kdissect.jit.many_rows import are_many, read_only
 from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.text import UUID_CHARACTERS, escape_cell
 
@@ -89,10 +91,43 @@ def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa
     """Return numbers as a column of a type; null where not present."""
     # Not `to_pandas_dtype`, for which some versions of PyArrow import pandas.
     sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
+    if are_many(len(values)) and values.dtype == np.int64 and sign == "i" and kind.bit_width > 8:
+        return _int_column_of_many(values, present, kind)
     validity = _validity(present)
     known = values if validity is None else np.where(present, values, 0)
     plain = np.array(known, f"{sign}{kind.bit_width // 8}", order="C")  # a copy: others reuse their memory
     return pa.Array.from_buffers(kind, len(plain), [validity, pa.py_buffer(plain)])
+
+
+def _int_column_of_many(
+    values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType
+) -> pa.Array:
+    plain = np.empty(len(values), f"i{kind.bit_width // 8}")
+    validity = np.zeros(-(-len(values) // 8), np.uint8)
+    known = fill_column(read_only(values), read_only(present), plain, validity)
+    buffers = [None if known == len(values) else pa.py_buffer(validity), pa.py_buffer(plain)]
+    return pa.Array.from_buffers(kind, len(values), buffers, len(values) - known)
+
+
+@jit_flat
+def fill_column(values: Int64s, present: NDArray[np.bool_], plain: Any, validity: Bytes) -> int:
+    """Fill `plain` with the values that are present, 0 for others, and `validity` with bits for them.
+
+    `validity` is 0 before. Return how many are present. NumPy goes through the values four times for that.
+    """
+    known = 0
+    for row in range(len(values)):
+        plain[row] = values[row] if present[row] else 0
+        validity[row >> 3] |= np.uint8(present[row]) << (row & 7)
+        known += present[row]
+    return known
+
+
+def call_all() -> None:
+    """Call the loops that only many rows need, so that they are compiled and kept."""
+    values, present = np.zeros(2, np.int64), np.ones(2, np.bool_)
+    for kind in (pa.int16(), pa.int32(), pa.int64()):
+        _int_column_of_many(values, present, kind)
 
 
 def name_column(

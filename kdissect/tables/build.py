@@ -113,11 +113,15 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if len(part) != len(rows):
                 part = part.filter(pa.array(part["piece"].to_numpy() >= 0))
             if waiting and waiting[0]["split"][0] != part["split"][0]:
-                yield pa.concat_batches(waiting)
+                yield _joined(waiting)
                 waiting = []
             waiting.append(part)
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def exchange_tables(
@@ -132,7 +136,8 @@ def exchange_tables(
     """Yield batches of tables, by table name, for finished exchanges; with codes for texts if `coded`."""
     extra = {}
     if "ends" in wanted:
-        extra["ends"] = end_rows(processor, np.unique(batch.exchanges["connection"]))
+        # Rows of connections are few numbers, so they are found without sorting.
+        extra["ends"] = end_rows(processor, np.flatnonzero(np.bincount(batch.exchanges["connection"])))
     tokens = batch.exchanges["status"] == SASL_TOKEN
     if tokens.any():  # between the exchanges around them, and no rows of any table
         for rows in np.split(batch.exchanges, np.flatnonzero(np.diff(tokens)) + 1):

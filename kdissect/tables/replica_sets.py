@@ -128,10 +128,11 @@ def _times(exchanges: pa.RecordBatch, rows: Int64s) -> tuple[Int64s, Bools]:
     The second array marks those of which that is known.
     """
     response, request = (
-        exchanges[name].fill_null(0).to_numpy()[rows] for name in ("response_first_ns", "request_first_ns")
+        exchanges[name].take(pa.array(rows)) for name in ("response_first_ns", "request_first_ns")
     )
-    has_request = exchanges["request_first_ns"].is_valid().to_numpy(zero_copy_only=False)[rows]
-    return np.where(response != 0, response, request), (response != 0) | has_request
+    has_request = request.is_valid().to_numpy(zero_copy_only=False)
+    answered, asked = (column.fill_null(0).to_numpy() for column in (response, request))
+    return np.where(answered != 0, answered, asked), (answered != 0) | has_request
 
 
 def _shared(exchanges: pa.RecordBatch, rows: Int64s, time_ns: Int64s) -> Row:

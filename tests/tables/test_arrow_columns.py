@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.jit.many_rows import MANY_ROWS
 from kdissect.tables.arrow_columns import (
     escape_csv_batch,
     int_column,
@@ -44,6 +45,22 @@ def test_numbers_and_names() -> None:
     assert name_column({1: "one", 3: "three"}, np.array([3, 2, 1])).to_pylist() == ["three", None, "one"]
     assert name_column({1: "one"}, np.array([1, 1]), np.array([False, True])).to_pylist() == [None, "one"]
     assert name_column({}, np.array([1])).to_pylist() == [None]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+@pytest.mark.parametrize("rows", [MANY_ROWS, MANY_ROWS + 5])
+def test_many_numbers_are_those_of_few(kind: pa.DataType, share: float, rows: int) -> None:
+    chance = np.random.default_rng(rows)
+    high = 1 << (kind.bit_width - 1)
+    values = chance.integers(-high, high - 1, rows, endpoint=True)
+    present = chance.random(rows) < share
+    column = int_column(values, present, kind)
+    column.validate(full=True)
+    few = [int_column(values[at : at + 100], present[at : at + 100], kind) for at in range(0, rows, 100)]
+    assert column.equals(pa.concat_arrays(few))
+    assert column.null_count == rows - present.sum()
+    assert int_column(values[::2], present[::2], kind).equals(column.take(pa.array(np.arange(0, rows, 2))))
 
 
 @given(st.lists(st.one_of(st.none(), st.text(), st.sampled_from(["=1", "@x", "\r\n", "-"]))))

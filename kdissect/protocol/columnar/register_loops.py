@@ -61,4 +61,5 @@ def call_all() -> None:
     rows.flags.writeable = False
     take_integers(wide, room, 0, rows, room, np.zeros(2, bool))
     take_spans(wide, room, 0, rows, room, room)
-    take_either(wide[:, 0], rows, wide[:, 0], rows, 0, room)
+    for column in (wide[:, 0], room):  # of keys, which have rows, and of a walk, which has columns
+        take_either(column, rows, column, rows, 0, room)
