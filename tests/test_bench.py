@@ -224,6 +224,37 @@ def test_a_part_that_fails_does_not_lose_the_others(tmp_path: Path, monkeypatch:
     assert "Not measured" not in (tmp_path / "bench.md").read_text()
 
 
+def test_the_whole_benchmark_leaves_no_goal_without_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def pretended(command: list[str], **_environment: str) -> measure.Run:
+        ran.append(command)
+        small = any(word.endswith("steady.pcapng") for word in command)
+        return measure.Run(1.5 if small else 4.0 if "kdissect" in command else 60.0, 900, 0.1, 6.0)
+
+    stages = {"bytes": 10**6, "exchanges": 1000, "seconds": {"pass one": 0.1}}
+    monkeypatch.setattr(bench, "run", pretended)
+    monkeypatch.setattr(bench, "COMPILE_SECONDS", 0)
+    monkeypatch.setattr(bench, "facts", lambda: FACTS | {"cpus": 2})
+    monkeypatch.setattr(bench, "timeline", lambda: {"capture": "small", "steps": []})
+    monkeypatch.setattr(bench, "of_stages", lambda _captures, name: stages | {"capture": name})
+    monkeypatch.setattr(bench, "of_machine", lambda _path: 1.9)
+    monkeypatch.setattr("tests.bench.light.measured", lambda _folder, _native: ROW)
+    monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/tshark")
+    words = ["bench", "--quick", "--folder", str(tmp_path), "--anchor", "/bin/true"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert bench.main() == 0
+    text = (tmp_path / "quick" / "bench.md").read_text()
+    assert "not measured" not in text.lower()
+    assert "`python -m tests.bench.bench --folder DIR --anchor PROGRAM` makes" in text
+    assert "| chatty: whole process, times as fast as tshark | 15.0 | at least 12.0 | reached |" in text
+    assert "times a native program's | 0.0 | at most 8.0 | reached |" in text
+    assert sum(command[0] == "tshark" for command in ran) == len(goals.AIMS)
+    assert not (tmp_path / "quick" / "16-gb.pcap").exists()
+
+
 def test_the_goals_are_judged_as_they_are_shown() -> None:
     single = {
         "capture": "single",

@@ -302,8 +302,8 @@ def parts(captures: CaptureSet, wanted: list[str], runs: int, native: Path | Non
         *of("stages", STAGES, lambda name: of_stages(captures, name)),
         *once("cores", CORES, lambda: by_cores(captures, min(runs, 2))),
         *of("sizes", BY_SIZE, lambda name: passing(captures, name)),
-        *of("shapes", ("single", "many"), lambda name: passing(captures, name)),
         *once("first_run", FIRST_RUN, lambda: first_run(captures)),
+        *of("shapes", ("single", "many"), lambda name: passing(captures, name)),
     ]
 
 

@@ -277,7 +277,7 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
             f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and "
             f"{cores['seconds'][most]:.1f} s on {most}. "
             f"Without the start (the time of a small capture), {most} cores are "
-            f"{work[one] / work[most]:.2f} times as fast as one. "
+            f"{work[one] / max(work[most], 0.01):.2f} times as fast as one. "
             "The same number of processes that share nothing, each with the stages alone, do "
             f"{cores['machine']:.2f} times as much "
             "as one, so the machine does not offer more."
