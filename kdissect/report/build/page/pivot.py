@@ -18,6 +18,7 @@ from kdissect.report.build.page.page_names import (
     Plain,
     sorted_columns,
 )
+from kdissect.report.build.page.pivot_fold import FoldRows, Slot, fold
 from kdissect.report.build.page.size_budget import json_size
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
@@ -73,8 +74,6 @@ TOPIC_DETAILS = (
     Detail(0, 3),
     Detail(0, 0),
 )
-
-Slot = tuple[int, int, int]
 
 
 class PivotRows(NamedTuple):
@@ -136,12 +135,12 @@ def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> lis
 
 def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
     """Return the finest pivot whose text fits; without `rest`, it leaves out topics not singled out."""
-    heavy = _heaviest(cells)
+    heavy, rows = _heaviest(cells), FoldRows.of(*cells)
     for detail in details:
-        result = _folded(cells, detail, heavy, rest)
-        if json_size(result["series"]) <= most:
+        slots, series = fold(rows, detail.clients, heavy[: detail.others], rest, LARGEST)
+        if json_size(series) <= most:
             break
-    return result
+    return {"slots": slots, "series": series}
 
 
 def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
@@ -171,36 +170,6 @@ def _heaviest(cells: PivotRows) -> list[int]:
     for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
         weight[one] = weight.get(one, 0) + row[-1][0]
     return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
-
-
-def _folded(cells: PivotRows, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
-    kept = set(heavy[: detail.others])
-    numbers: dict[Slot, int] = {}
-    result: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
-    for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
-        if not rest and other not in kept:
-            continue
-        who = client if client < detail.clients else NOT_SINGLED_OUT
-        slot = numbers.setdefault((who, broker, other if other in kept else NOT_SINGLED_OUT), len(numbers))
-        total, by_cell = result.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
-        for at, value in enumerate(sums):
-            total[at] = max(total[at], value) if at == LARGEST else total[at] + value
-        one = by_cell.setdefault(cell, [0, ref])
-        one[0] = (one[0] or 0) + sums[0]
-    series = [
-        [*key, [[step, _trimmed(total), _flat(by_cell)] for step, (total, by_cell) in sorted(steps.items())]]
-        for key, steps in sorted(result.items())
-    ]
-    return {"slots": list(numbers), "series": series}
-
-
-def _trimmed(sums: list[int]) -> list[int]:
-    last = max((at for at, value in enumerate(sums) if value), default=0)
-    return sums[: last + 1]
-
-
-def _flat(by_cell: dict[int, list[int | None]]) -> list[int | None]:
-    return [value for cell, (count, ref) in sorted(by_cell.items()) for value in (cell, count, ref)]
 
 
 def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
