@@ -1,6 +1,6 @@
 """The facts of a capture in a report, from its index and the counts of pass one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Any
@@ -9,7 +9,7 @@ from kdissect.capture.index.index import CaptureIndex
 from kdissect.capture.packets.link_layer import LINK_TYPES
 from kdissect.capture.segment_index import Counts
 from kdissect.report.model.findings import Location
-from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts, CaptureGap
 
 NOT_DESCRIBED = -1
 """The link type of a packet whose interface the capture file does not describe."""
@@ -67,8 +67,38 @@ def capture_facts(index: CaptureIndex, counts: Counts) -> CaptureFacts:
     )
 
 
+def joined_gaps(gaps: Iterable[CaptureGap]) -> tuple[CaptureGap, ...]:
+    """Return gaps in the order of time; those that lie near each other are one.
+
+    The nearest of too many are joined, too.
+    """
+    near_ns = NEAR_NS
+    found = _joined(sorted(gaps, key=_begin), near_ns)
+    while len(found) > MOST_GAPS:
+        near_ns *= 2
+        found = _joined(found, near_ns)
+    return tuple(found)
+
+
+def _begin(gap: CaptureGap) -> int:
+    return gap.begin_ns
+
+
+def _joined(gaps: Iterable[CaptureGap], near_ns: int) -> list[CaptureGap]:
+    """Return gaps of which one that begins near the end of the one before is joined with it."""
+    found: list[CaptureGap] = []
+    for gap in gaps:
+        if found and gap.begin_ns <= found[-1].end_ns + near_ns:
+            last = found.pop()
+            end_ns, packets = max(last.end_ns, gap.end_ns), last.packets + gap.packets
+            gap = CaptureGap(begin_ns=last.begin_ns, end_ns=end_ns, packets=packets)
+        found.append(gap)
+    return found
+
+
 LARGEST = ("largest_clock_step_ns", "largest_clock_step")
 TEXTS = ("files", "link_types", "warnings")
+MOST_GAPS, NEAR_NS = 1_000, 500_000_000
 
 
 def merge_facts(facts: Sequence[CaptureFacts]) -> CaptureFacts:
@@ -82,6 +112,7 @@ def merge_facts(facts: Sequence[CaptureFacts]) -> CaptureFacts:
         "last_time_ns": max((one.last_time_ns for one in seen if one.last_time_ns is not None), default=None),
         **{name: getattr(largest, name) for name in LARGEST},
     }
+    times["gaps"] = joined_gaps(chain(*(one.gaps for one in seen)))
     texts: dict[str, Any] = {
         name: tuple(dict.fromkeys(chain(*(getattr(one, name) for one in seen)))) for name in TEXTS
     }

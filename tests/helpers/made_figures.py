@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from kdissect.report.build.regrid import StepGrids
-from kdissect.report.model.summary import AppliedFilter, CaptureFacts
+from kdissect.report.model.summary import AppliedFilter, CaptureFacts, CaptureGap
 from kdissect.report.partials import Partial
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import ACTIVITY
@@ -21,6 +21,9 @@ def activity(time_ns: int, exchanges: int) -> Partial:
 
 
 def header(batch: int, last_ns: int) -> FigureHeader:
-    facts = CaptureFacts(files=(f"{batch}.pcap",), packets=10, first_time_ns=last_ns, last_time_ns=last_ns)
+    gap = CaptureGap(begin_ns=last_ns, end_ns=last_ns + 1, packets=3)
+    facts = CaptureFacts(
+        gaps=(gap,), files=(f"{batch}.pcap",), packets=10, first_time_ns=last_ns, last_time_ns=last_ns
+    )
     filters = (AppliedFilter(option="--api", values=("fetch",)),)
     return FigureHeader(batch, batch, last_ns, last_ns, GRIDS, facts, filters)

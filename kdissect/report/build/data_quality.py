@@ -80,7 +80,7 @@ QUALITY_RULES = (
         "dropped_packets",
         lambda source: source.capture.dropped_packets,
         lambda source: source.capture.packets + source.capture.dropped_packets,
-        "packets that were dropped during the capture, as the capture file reports",
+        "packets that were dropped during the capture, as its file reports, or skipped by a watch",
     ),
     QualityRule(
         "conflicting_segments",

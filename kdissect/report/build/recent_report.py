@@ -12,7 +12,7 @@ import numpy as np
 
 from kdissect.report.build.build_report import build_report
 from kdissect.report.build.regrid import StepGrids, regrid
-from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.report.model.summary import CaptureFacts, CaptureGap, Summary
 from kdissect.report.partials import Partial, merge
 from kdissect.report.timeline.grid import MS, SIGNAL_STEPS, Grid
 
@@ -36,7 +36,12 @@ def endless_page_grid(first_ns: int) -> Grid:
 
 
 def recent_report(
-    partials: Iterable[Partial], grid: Grid, first_ns: int, last_ns: int, packets: int
+    partials: Iterable[Partial],
+    grid: Grid,
+    first_ns: int,
+    last_ns: int,
+    packets: int,
+    gaps: tuple[CaptureGap, ...] = (),
 ) -> Summary:
     """Return the report on batches from `first_ns` to `last_ns`, whose partials were counted on `grid`."""
     begin, end = grid.steps_of(np.array([first_ns, last_ns])).tolist()
@@ -45,5 +50,11 @@ def recent_report(
     before, after = StepGrids(grid, grid), StepGrids(window, grid)
     # With an empty partial even a single one is rolled up, since steps that were moved may have become equal.
     moved = [regrid(partial, before, after) for partial in partials]
-    facts = CaptureFacts(packets=packets, first_time_ns=first_ns, last_time_ns=last_ns)
+    facts = CaptureFacts(
+        packets=packets,
+        first_time_ns=first_ns,
+        last_time_ns=last_ns,
+        dropped_packets=sum(gap.packets for gap in gaps),
+        gaps=gaps,
+    )
     return build_report(merge(moved), facts)

@@ -118,7 +118,9 @@ def capture_loss(context: FindingContext) -> Judgement | None:
             rows.append(connection_evidence(client_label(row), detail, [row]))
     dropped = context.capture.dropped_packets
     if dropped and dropped >= SERIOUS_LOSS * context.capture.packets:
-        rows.append(_row("packets", "dropped during the capture, as the capture file reports", dropped))
+        rows.append(
+            _row("packets", "dropped during the capture, or skipped by a watch that was behind", dropped)
+        )
     one_way = context.facts.one_way & context.facts.columns.equals("protocol", "kafka")
     for client, connections in group_connections(select_connections(context, one_way), client_label):
         detail = f"captured in one direction only, to {server_label(connections[0])}"

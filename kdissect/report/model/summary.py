@@ -19,6 +19,15 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureGap:
+    """A stretch of time whose packets were captured, and skipped by a watch that was behind."""
+
+    begin_ns: int
+    end_ns: int
+    packets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureFacts:
     """Facts from reading the packets of the captures, before anything was decoded."""
 
@@ -40,6 +49,8 @@ class CaptureFacts:
     truncated_packets: int = 0
     dropped_packets: int = 0
     """Packets dropped during the capture, as the capture file reports, or skipped by a watch."""
+    gaps: tuple[CaptureGap, ...] = ()
+    """Times that a watch has skipped, in order; gaps that are near each other are one."""
     clock_steps: int = 0
     largest_clock_step_ns: int = 0
     largest_clock_step: Location | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.address_signals import ADDRESS_KINDS, address_signals
+from kdissect.report.signals.capture_gaps import without_gaps
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
@@ -100,7 +101,7 @@ MAX_SIGNALS = 5_000
 
 def find_signals(context: SignalContext) -> tuple[Signal, ...]:
     """Return all signals in the order of time; of very many, those with the most requests and waits."""
-    found = list(_all(context))
+    found = list(without_gaps(_all(context), context.capture.gaps, context.end_ns))
     found.sort(key=lambda signal: (-signal.wait_ns, -signal.requests, signal.begin_ns, repr(signal)))
     return tuple(sorted(found[:MAX_SIGNALS], key=lambda signal: (signal.begin_ns, signal.kind, repr(signal))))
 

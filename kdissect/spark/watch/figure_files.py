@@ -22,7 +22,7 @@ import pyarrow as pa
 from kdissect.errors import UserError
 from kdissect.report.build.regrid import StepGrids
 from kdissect.report.model.findings import Location
-from kdissect.report.model.summary import AppliedFilter, CaptureFacts
+from kdissect.report.model.summary import AppliedFilter, CaptureFacts, CaptureGap
 from kdissect.report.partials import ALL_TABLES, PARTIAL, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark.capture_facts import merge_facts
@@ -110,6 +110,7 @@ def _header(fields: dict[str, Any], name: str) -> FigureHeader:
     place = facts.pop("largest_clock_step")
     for text in ("files", "link_types", "warnings"):
         facts[text] = tuple(facts[text])
+    facts["gaps"] = tuple(CaptureGap(**gap) for gap in facts.get("gaps", ()))
     signals, page = (Grid(*grid) for grid in fields.pop("grids"))
     filters = tuple(
         AppliedFilter(option=one["option"], values=tuple(one["values"])) for one in fields.pop("filters")

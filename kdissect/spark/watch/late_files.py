@@ -6,7 +6,7 @@ rows are those of a sample, and what the sample lacks is known. Packets are coun
 records. Those of a compressed file, which would have to be unpacked for it, are not; its bytes are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.growing_index import CaptureRange, GrowingIndex
 from kdissect.capture.index.index import SPLIT_BYTES
 from kdissect.capture.inputs import open_inputs
+from kdissect.report.model.summary import CaptureGap
+from kdissect.spark.capture_facts import joined_gaps
 from kdissect.spark.watch.closed_files import list_files
 from kdissect.spark.watch.file_journal import TakenFile, can_grow
 from kdissect.text import format_count, format_size
@@ -43,17 +45,30 @@ def late_files(files: Sequence[TakenFile], directory: str, limit_ns: int) -> lis
     return [file for file in files if newest_ns - file.modified_ns > limit_ns and file.is_there]
 
 
-def count_skipped(files: Sequence[TakenFile], index: GrowingIndex) -> Skipped:
-    """Return the sum of files. `index` then knows where later ranges of them begin."""
-    return Skipped(len(files), sum(file.size - file.start for file in files), _packets(files, index))
+class LateFiles(NamedTuple):
+    """Files of a batch that are skipped, their sum, and the times of their packets."""
+
+    files: Sequence[TakenFile] = ()
+    skipped: Skipped = Skipped()
+    gaps: tuple[CaptureGap, ...] = ()
 
 
-def _packets(files: Sequence[TakenFile], index: GrowingIndex) -> int:
-    packets = 0
+def count_skipped(files: Sequence[TakenFile], index: GrowingIndex) -> LateFiles:
+    """Return what skipping files means. `index` then knows where later ranges of them begin."""
+    gaps = list(_gaps(files, index))
+    packets = sum(gap.packets for gap in gaps)
+    skipped = Skipped(len(files), sum(file.size - file.start for file in files), packets)
+    return LateFiles(files, skipped, joined_gaps(gaps))
+
+
+def _gaps(files: Sequence[TakenFile], index: GrowingIndex) -> Iterator[CaptureGap]:
     for file in files:
         with suppress(OSError, InputError):  # gone meanwhile, or no capture
             if can_grow(file.path):
                 (capture,) = open_inputs([file.path], "").files
                 part = CaptureRange(capture, file.start, file.size, file.is_closed)
-                packets += index.index([part], SPLIT_BYTES).packets
-    return packets
+                found = index.index([part], SPLIT_BYTES)
+                if found.earliest_time_ns is not None and found.latest_time_ns is not None:
+                    yield CaptureGap(
+                        begin_ns=found.earliest_time_ns, end_ns=found.latest_time_ns, packets=found.packets
+                    )

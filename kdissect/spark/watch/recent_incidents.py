@@ -7,6 +7,7 @@ Counters of a connection that is still open count from its beginning, also befor
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +20,11 @@ from kdissect.report.build.recent_report import (
 )
 from kdissect.report.build.regrid import without_page
 from kdissect.report.incidents.incident_log import IncidentChange, IncidentLog
-from kdissect.report.model.summary import Summary
+from kdissect.report.model.summary import CaptureGap, Summary
 from kdissect.report.partials import EMPTY, Partial, from_arrow, to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark.arrow_ipc import from_blob, to_blob
+from kdissect.spark.capture_facts import joined_gaps
 from kdissect.spark.watch.hour_writer import write_synced
 from kdissect.spark.watch.window_partials import WindowPartials
 
@@ -41,6 +43,7 @@ class RecentIncidents:
 
     def __init__(self, folder: Path, carried: Any = None) -> None:
         state = carried or {"origin_ns": None, "spans": [], "log": []}
+        self._gaps = tuple(CaptureGap(**gap) for gap in state.get("gaps", []))
         self._folder = folder
         self._origin_ns: int | None = state["origin_ns"]
         self._spans = [BatchSpan(*span) for span in state["spans"]]
@@ -68,9 +71,14 @@ class RecentIncidents:
         return endless_page_grid(self.origin_ns)
 
     def add(
-        self, span: BatchSpan, finished: Sequence[bytes], unfinished: Sequence[bytes]
+        self,
+        span: BatchSpan,
+        finished: Sequence[bytes],
+        unfinished: Sequence[bytes],
+        gaps: Iterable[CaptureGap] = (),
     ) -> list[IncidentChange]:
-        """Add the partials of a batch, and return what changed."""
+        """Add the partials of a batch, and the gaps before it. Return what changed."""
+        self._gaps = joined_gaps([*self._gaps, *gaps])
         self.finished, self.unfinished = _merged(finished), _merged(unfinished)
         now_ns = max((one.last_ns for one in [*self._spans, span]), default=0)
         if not span.packets:  # rows of connections that have ended
@@ -80,12 +88,14 @@ class RecentIncidents:
         self._keep(span, without_page(self.finished))
         self._spans = [one for one in self._spans if one.last_ns > now_ns - WINDOW_NS]
         self._partials.keep({one.batch for one in self._spans})
+        self._gaps = tuple(gap for gap in self._gaps if gap.end_ns > now_ns - WINDOW_NS)
         self.summary = recent_report(
             [*self._partials.all(), without_page(self.unfinished)],
             self.grid(None),
             min(one.first_ns for one in self._spans),
             now_ns,
             sum(one.packets for one in self._spans),
+            self._gaps,
         )
         changes = self._log.update(self.summary.incidents, now_ns)
         release_memory()  # a report takes as much as the window, and the next one is some seconds away
@@ -103,6 +113,7 @@ class RecentIncidents:
             "origin_ns": self._origin_ns,
             "spans": [list(span) for span in self._spans],
             "log": self._log.carried(),
+            **({"gaps": [asdict(gap) for gap in self._gaps]} if self._gaps else {}),
         }
 
     def clean(self) -> None:

@@ -44,7 +44,7 @@ from kdissect.spark.watch.batch_store import BatchStore, Commit
 from kdissect.spark.watch.figure_files import MINUTE_NS, FigureHeader, write_batch
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
 from kdissect.spark.watch.file_stream import MOST_FILES, NS_PER_S, SETTLE_SECONDS
-from kdissect.spark.watch.late_files import Skipped, count_skipped, late_files
+from kdissect.spark.watch.late_files import LateFiles, Skipped, count_skipped, late_files
 from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
@@ -199,17 +199,17 @@ class WatchQuery:
     def _process(self, files: Sequence[TakenFile], is_last: bool = False) -> None:
         began = time.monotonic()
         notices = self._grown_files()
-        late, skipped = self._late(files)
+        late = self._late(files)
         while True:
-            found = [file for file in files if file not in late and file.is_there]
+            found = [file for file in files if file not in late.files and file.is_there]
             try:
-                report = self._batch(found, files, skipped, is_last)
+                report = self._batch(found, files, late, is_last)
                 break
             except Exception:
                 if all(file.is_there for file in found):
                     raise  # else a ring took a file away meanwhile, which is one more hole
         report.seconds = time.monotonic() - began
-        report.notices[:0] = [*notices, *([skipped.sentence()] if late else [])]
+        report.notices[:0] = [*notices, *([late.skipped.sentence()] if late.files else [])]
         if self._settings.skip_behind_s is not None:
             report.skipped_packets = Skipped(*report.commit.skipped).packets
         report.notices += [
@@ -217,20 +217,19 @@ class WatchQuery:
                 f"{file.path} was overwritten or removed before its turn: what it held is missing"
             )
             for file in files
-            if file not in found and file not in late
+            if file not in found and file not in late.files
         ]
         self._on_batch(report)
 
-    def _late(self, files: Sequence[TakenFile]) -> tuple[list[TakenFile], Skipped]:
-        """Return the files that are skipped, since the watch is too far behind, and their sum."""
+    def _late(self, files: Sequence[TakenFile]) -> LateFiles:
+        """Return the files that are skipped, since the watch is too far behind."""
         if self._settings.skip_behind_s is None:
-            return [], Skipped()
+            return LateFiles()
         limit_ns = round(self._settings.skip_behind_s * NS_PER_S)
-        late = late_files(files, self._settings.source.directory, limit_ns)
-        return late, count_skipped(late, self._files)
+        return count_skipped(late_files(files, self._settings.source.directory, limit_ns), self._files)
 
     def _batch(
-        self, files: Sequence[TakenFile], offered: Sequence[TakenFile], skipped: Skipped, is_last: bool
+        self, files: Sequence[TakenFile], offered: Sequence[TakenFile], late: LateFiles, is_last: bool
     ) -> BatchReport:
         last = self._store.last
         with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
@@ -259,16 +258,16 @@ class WatchQuery:
                     page=self._incidents.page_grid() if attempt.out else None,
                 )
                 figures = self._run(plan)
-                changes = self._find_incidents(plan, index, figures)
+                changes = self._find_incidents(plan, index, figures, late)
                 if attempt.out is not None:
-                    figures.files |= self._write_figures(attempt.out, plan, index, figures, skipped)
+                    figures.files |= self._write_figures(attempt.out, plan, index, figures, late)
                 commit = Commit(
                     batch=plan.batch,
                     now_ns=now_ns,
                     taken=max((file.number + 1 for file in offered), default=last.taken),
                     files=last.files + sum(file.start == 0 for file in read),
-                    lost=last.lost + len(offered) - skipped.files - len(captures),
-                    skipped=list(skipped.plus(Skipped(*last.skipped))),
+                    lost=last.lost + len(offered) - len(late.files) - len(captures),
+                    skipped=list(late.skipped.plus(Skipped(*last.skipped))),
                     aged=last.aged + figures.aged,
                     finished=is_last,
                     rows=_sum(last.rows, figures.rows),
@@ -291,15 +290,15 @@ class WatchQuery:
         return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read, *found)
 
     def _find_incidents(
-        self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures
+        self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, late: LateFiles
     ) -> list[IncidentChange]:
         """Return what became of incidents by a batch."""
         first_ns, last_ns = index.earliest_time_ns or 0, index.latest_time_ns or 0
         span = BatchSpan(plan.batch, first_ns, last_ns, index.packets)
-        return self._incidents.add(span, figures.finished, figures.unfinished)
+        return self._incidents.add(span, figures.finished, figures.unfinished, late.gaps)
 
     def _write_figures(
-        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, skipped: Skipped
+        self, folder: Path, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, late: LateFiles
     ) -> dict[str, str]:
         """Write what reports are made from. Return the files as tasks do. Raise OutputError.
 
@@ -309,14 +308,14 @@ class WatchQuery:
         assert plan.page is not None
         latest_ns = index.latest_time_ns or plan.now_ns
         facts = capture_facts(index, Counts(*figures.packets))
-        dropped = self._skipped_packets(plan, skipped)
+        dropped = self._skipped_packets(plan, late.skipped)
         header = FigureHeader(
             plan.batch,
             plan.batch,
             index.earliest_time_ns or latest_ns,
             latest_ns,
             StepGrids(plan.steps, plan.page),
-            replace(facts, dropped_packets=facts.dropped_packets + dropped),
+            replace(facts, dropped_packets=facts.dropped_packets + dropped, gaps=late.gaps),
             self._settings.filters,
         )
         try:

@@ -41,7 +41,10 @@ def test_what_a_ring_has_removed_is_no_late_file(tmp_path: Path) -> None:
 
 def test_packets_and_bytes_are_counted(tmp_path: Path) -> None:
     files = taken(tmp_path, [9, 8, 0])
-    skipped = count_skipped(files, GrowingIndex())
+    late = count_skipped(files, GrowingIndex())
+    skipped, (gap,) = late.skipped, late.gaps  # files that follow each other are one gap
+    assert (gap.packets, late.files) == (skipped.packets, files)
+    assert 10**9 < gap.end_ns - gap.begin_ns < 60 * 10**9
     assert skipped == Skipped(3, sum(file.size for file in files), len(packets_of(PCAP)[1]))
     assert skipped.sentence() == "skipped 3 files, 1.40 MiB, 9,305 packets: the watch was too far behind"
     assert skipped.plus(Skipped(1, 2, 3)) == Skipped(4, skipped.bytes + 2, skipped.packets + 3)
@@ -51,4 +54,4 @@ def test_of_a_compressed_file_bytes_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap.gz"
     path.write_bytes(gzip.compress(PCAP.read_bytes()))
     file = TakenFile(0, str(path), path.stat().st_size, 0, "", 0)
-    assert count_skipped([file], GrowingIndex()) == Skipped(1, file.size, 0)
+    assert count_skipped([file], GrowingIndex()).skipped == Skipped(1, file.size, 0)
