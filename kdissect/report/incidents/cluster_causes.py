@@ -119,7 +119,7 @@ def coordinator_missing(case: Case) -> Diagnosis | None:
         subject = Subject(kind=SubjectKind.GROUP, name=groups[0])
     else:
         who, subject = f"Transactions of {listed(clients, NAMED)}", own.subject
-    gone = _missing_brokers(case)
+    gone = _missing_brokers(case, ("connections_ended", "attempts_refused"))
     away = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
     errors = sorted({error_name(signal.measures["code"]) for signal in core})
     return joined(
@@ -141,10 +141,12 @@ def _until(core: Sequence[Signal]) -> str:
     return f"for {format_duration(end - begin)}"
 
 
-def _missing_brokers(case: Case) -> list[str]:
+def _missing_brokers(
+    case: Case, kinds: Sequence[str] = ("connections_ended", "follower_silent", "attempts_refused")
+) -> list[str]:
     """Return the servers that were lost before the errors began, by the best evidence that there is."""
     latest = case.anchor.begin_ns + 3 * SECOND
-    for kind in ("connections_ended", "follower_silent", "attempts_refused"):
+    for kind in kinds:
         lost = case.near((kind,), Relation.ANYWHERE, 10 * SECOND, 0)
         if early := sorted({signal.subject.name for signal in lost if signal.begin_ns <= latest}):
             return early

@@ -153,6 +153,7 @@ WAITED = (
     "rebalance_storm",
     "retriable_errors_lasted",
     "leader_missing",
+    "coordinator_missing",
     "errors_repeated",
     "commit_failed",
     "metadata_storm",
@@ -175,6 +176,7 @@ MOVED = (
     "coordinator_left",
     "controller_moved",
     "leader_missing",
+    "coordinator_missing",
     "errors_repeated",
 )
 

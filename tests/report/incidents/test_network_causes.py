@@ -2,6 +2,7 @@
 
 import pytest
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
@@ -73,6 +74,17 @@ def test_requests_that_arrive_at_a_silent_server_show_no_dead_path(
     path, server = silence("path_silent", 7, repeats=repeats), silence("server_silent", silent_s)
     case = Case(path, SignalIndex((path, server)), (0, 30 * SECOND))
     assert (path_dead(case) is not None) == dead
+
+
+def test_a_coordinator_behind_a_dead_path_is_missing_for_that_reason() -> None:
+    path = silence("path_silent", 7, repeats=5)
+    measures = {"count": 3, "lasted_ns": 9 * SECOND, "code": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}
+    missing = make_signal("coordinator_missing", (SubjectKind.CLIENT, "reader at 10.1.0.3"),
+                          (12 * SECOND, None), "…", measures=measures, servers=[BROKER],
+                          groups=["readers"])  # fmt: skip
+    incidents, signals = find_incidents((path, missing), (0, 30 * SECOND), 100)
+    assert [one.cause for one in incidents] == ["path_dead"]
+    assert [one.incident for one in signals] == [0, 0]
 
 
 def test_responses_that_arrive_slowly_follow_from_a_lossy_path() -> None:
