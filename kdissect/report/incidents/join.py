@@ -26,6 +26,9 @@ from kdissect.report.signals.sources import KINDS
 MAX_INCIDENTS = 200
 MAX_EVIDENCE = 20
 
+UNEXPLAINED, TIMES_AS_MUCH = ("latency_changed", "rate_changed"), 10
+"""Causes that only say that something changed, and how much more they must hurt to stand in front."""
+
 
 class Candidate(NamedTuple):
     """A diagnosis of a cause, indexes of its own signals and of those that it explains, impact and rank.
@@ -84,9 +87,13 @@ def _follow_restated(signals: Sequence[Signal], of_signal: dict[int, int]) -> No
 
 
 def _rank(one: Candidate) -> tuple[bool, float, int]:
-    """Return the place of an incident in a report: notes come last, else the greatest impact first."""
+    """Return the place of an incident in a report: notes come last, else the greatest impact first.
+
+    A change that nothing explains stands behind a cause that is known, unless it hurts many times as much.
+    """
     severity = one.diagnosis.severity or one.cause.severity
-    return severity is Severity.NOTE, -one.weight, one.diagnosis.begin_ns
+    weight = one.weight / TIMES_AS_MUCH if one.cause.name in UNEXPLAINED else one.weight
+    return severity is Severity.NOTE, -weight, one.diagnosis.begin_ns
 
 
 def _candidate(

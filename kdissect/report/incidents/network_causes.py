@@ -156,6 +156,7 @@ WAITED = (
     "coordinator_missing",
     "errors_repeated",
     "commit_failed",
+    "sequence_gap",
     "metadata_storm",
     "path_silent",
     "round_trip_rose",

@@ -95,6 +95,19 @@ def test_what_one_incident_explains_adds_nothing_to_the_rank_of_another():
     assert (second.cause, second.impact.wait_ns) == ("tiny", 0)
 
 
+@pytest.mark.parametrize(("wait_s", "first"), [(9, "lag"), (90, "latency_changed")])
+def test_a_change_without_a_reason_stands_behind_a_known_cause_unless_it_hurts_much_more(wait_s, first):
+    found = (
+        signal("latency_rose", "writer", 0, wait_ns=wait_s * 10**9, clients=["writer"]),
+        signal("lag_grew", "reader", 1, clients=["reader"]),
+    )
+    table = (
+        cause("lag", Layer.CLIENT, "lag_grew"),
+        cause("latency_changed", Layer.SYMPTOM, "latency_rose"),
+    )
+    assert find_incidents(found, (0, 10**10), 100, table)[0][0].cause == first
+
+
 def test_an_incident_that_begins_with_what_another_explains_is_kept():
     """Two brokers are restarted in turn: the handover of the second also follows from the first."""
     found = (

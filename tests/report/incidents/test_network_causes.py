@@ -1,5 +1,7 @@
 """The rows of the table that name causes of the network: their signals exist, and what they say is whole."""
 
+from dataclasses import replace
+
 import pytest
 
 from kdissect.protocol.error_codes import ErrorCode
@@ -57,7 +59,7 @@ def test_captures_without_a_bad_path(name: str) -> None:
     assert found.isdisjoint(cause.name for cause in (*NETWORK_CAUSES, *CONNECTION_CAUSES))
 
 
-SECOND, BROKER = 10**9, "broker 1 (10.1.0.1:9092)"
+SECOND, BROKER, CLIENT = 10**9, "broker 1 (10.1.0.1:9092)", "writer at 10.1.0.3"
 
 
 def silence(kind: str, lasted_s: float, **more: int) -> Signal:
@@ -76,15 +78,18 @@ def test_requests_that_arrive_at_a_silent_server_show_no_dead_path(
     assert (path_dead(case) is not None) == dead
 
 
-def test_a_coordinator_behind_a_dead_path_is_missing_for_that_reason() -> None:
-    path = silence("path_silent", 7, repeats=5)
+def test_what_follows_from_a_dead_path() -> None:
+    """A coordinator that cannot be found, and batches that arrive out of order when it is well again."""
+    path = replace(silence("path_silent", 7, repeats=5), clients=(CLIENT,))
     measures = {"count": 3, "lasted_ns": 9 * SECOND, "code": int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}
-    missing = make_signal("coordinator_missing", (SubjectKind.CLIENT, "reader at 10.1.0.3"),
-                          (12 * SECOND, None), "…", measures=measures, servers=[BROKER],
-                          groups=["readers"])  # fmt: skip
-    incidents, signals = find_incidents((path, missing), (0, 30 * SECOND), 100)
+    later = [
+        make_signal(kind, (SubjectKind.CLIENT, CLIENT), (12 * SECOND, None), "…", measures=measures,
+                    servers=servers, groups=["readers"])
+        for kind, servers in (("coordinator_missing", [BROKER]), ("sequence_gap", []))
+    ]  # fmt: skip
+    incidents, signals = find_incidents((path, *later), (0, 30 * SECOND), 100)
     assert [one.cause for one in incidents] == ["path_dead"]
-    assert [one.incident for one in signals] == [0, 0]
+    assert [one.incident for one in signals] == [0, 0, 0]
 
 
 def test_responses_that_arrive_slowly_follow_from_a_lossy_path() -> None:
