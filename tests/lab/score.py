@@ -36,7 +36,10 @@ PAGE = ROOT / "docs" / "incident-score.md"
 HARM_PAGE = ROOT / "docs" / "incident-score-harmed.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
-BLIND = {seed: ROOT / "tests" / "lab" / f"blind_seed_{seed}.md" for seed in (6, *range(8, 16))}
+BLIND = {
+    seed: ROOT / "tests" / "lab" / f"blind_seed_{seed.replace(' ', '_')}.md"
+    for seed in (*map(str, (6, *range(8, 16))), "15 forms", "16")
+}
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
 TUNED = (1, 2, 3)  # seeds whose recordings everybody may look at while writing rules
@@ -141,9 +144,22 @@ Seed 15 has the known kinds once more, with the rules as they were after seed 14
 right, 4 of 12 healthy captures were warned of. The machine was busy with other work then (a load of 15 to 20
 on two processors), and all four warnings name a latency that rose, for half a minute or for some seconds. The
 wrong first line was silence: a host of clients was cut off for 7 s, and no packet that it sent again came to
-where the capture was made. `broker-killed` is missing as in seed 6, and stands with the forms of seed 15.
+where the capture was made.
 
-The recordings of seeds 1 to 12 are in the repository in part. The tables below the blind ones have those.
+Then `broker-killed`, 20 forms of seeds 8 to 14 and 2 healthy ones were recorded with seed 15 ("15 forms").
+Rules had been mended with the same scenarios of other seeds, so only who, when and where were new. 18 of 21
+first lines were right. In two of the others the machine was slow, and a slow broker stood first; the third is
+a consumer that commits after each record, and could do so only 48 times a second. A broker that could not
+start and a topic that was not there yet cost two more recordings.
+
+Seed 16 was recorded after the mends that seed 15 had led to, and scored with the rules as they were then: 20
+scenarios that were thought to be weak, of which 15 were made, and five healthy ones. 12 of 15 first lines
+were right, 3 of 5 healthy captures were warned of. The load of the machine was 25 to 30. Of the healthy
+captures two have a broker that sent nothing for 1.8 s or more, and one a broker whose latency rose
+fifteenfold. Of the wrong lines two name a latency that rose, and one a request that had no answer at the end.
+Since then a change that nothing explains stands behind a cause that is known.
+
+Recordings of seeds 1 to 12 and 15 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all
 132, and none of 79 healthy captures was warned of."""
 
@@ -297,7 +313,7 @@ def page(verdicts: Sequence[Verdict]) -> str:
     for seed, first in BLIND.items():
         parts += ["", f"## Blind: seed {seed}, as scored first", "", first.read_text().rstrip()]
     for title, part in (
-        ("Blind at first, mended since: seeds 4, 6 and 8 to 12", scored),
+        ("Blind at first, mended since: seeds 4, 6, 8 to 12 and 15", scored),
         ("Tuned on: seeds 1, 2 and 3", tuned),
     ):
         if part:
