@@ -39,12 +39,6 @@ def int32_at(data: Any, offset: int) -> Any:
 
 
 @jit_flat
-def uint32_at(data: Any, offset: int) -> Any:
-    """Return 4 bytes as an unsigned integer."""
-    return big_32(data, offset) & 0xFFFFFFFF
-
-
-@jit_flat
 def int64_at(data: Any, offset: int) -> Any:
     """Return 8 bytes as a signed integer."""
     return big_64(data, offset)

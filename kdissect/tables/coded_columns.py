@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.rows import COMPILED
 from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.arrow_columns import (
@@ -29,6 +29,7 @@ from kdissect.tables.arrow_columns import (
 from kdissect.tables.partition_keys import hash_bytes, same_bytes
 
 SLOTS_A_ROW = 2  # of the hash table, at least
+FETCHED_AHEAD = 8  # texts, which lie apart in a buffer that is larger than the processor's cache
 CODE = pa.int32()
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.
 _SEED = secrets.randbits(31)
@@ -54,6 +55,7 @@ def number_spans(
     """
     count, mask, number = 0, len(slots) - 1, -1
     for row in range(len(start)):
+        prefetch(arena, start[min(row + FETCHED_AHEAD, len(start) - 1)])
         if start[row] < 0:
             numbers[row] = -1
             continue

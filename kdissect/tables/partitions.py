@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.batch_reader import Integers
@@ -43,6 +43,7 @@ from kdissect.tables.schemas import PARTITIONS
 
 BATCH_MAGIC = 2
 SMALLEST_TABLE = 16
+FETCHED_AHEAD = 8  # names of topics, which lie apart
 INT64_LOWEST = -(1 << 63)
 
 
@@ -77,6 +78,13 @@ def partners(
     return partner
 
 
+@jit_inner
+def _fetch_name(arena: Bytes, keys: Int64s, row: int) -> None:
+    """Have the processor fetch the name or id of the topic of a row that is needed soon, if it exists."""
+    if row < len(keys):
+        prefetch(arena, max(keys[row, TOPIC], keys[row, TOPIC_ID]))
+
+
 @jit_flat
 def match_rows(
     arena: Bytes,
@@ -103,6 +111,8 @@ def match_rows(
         built, following = False, first
         while row < len(response_keys) and response_of[row] == exchange:
             partner[row] = -1
+            _fetch_name(arena, response_keys, row + FETCHED_AHEAD)
+            _fetch_name(arena, request_keys, first + FETCHED_AHEAD)
             if (
                 following < stop
                 and not taken[following]

@@ -14,7 +14,6 @@ from kdissect.protocol.integers import (
     int32_at,
     int64_at,
     uint16_at,
-    uint32_at,
     uvarint_at,
 )
 
@@ -23,7 +22,6 @@ READERS = (
     (int16_at, 2, True),
     (uint16_at, 2, False),
     (int32_at, 4, True),
-    (uint32_at, 4, False),
     (int64_at, 8, True),
 )
 
