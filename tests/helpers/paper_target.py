@@ -166,10 +166,13 @@ class PaperTarget:
             }
         else:
             answer = self.answer(link, key, version, whole.body)
-        if answer is None:
-            return
-        header = {"correlation_id": whole.header["correlation_id"]}
-        said = encode_response(key, version, header, answer)
+        if answer is not None:
+            self.reply(link, whole.header, answer)
+
+    def reply(self, link: Connection, asked: Tree, answer: Tree) -> None:
+        """Send an answer to the request with this header."""
+        key, version = asked["request_api_key"], asked["request_api_version"]
+        said = encode_response(key, version, {"correlation_id": asked["correlation_id"]}, answer)
         framed = len(said).to_bytes(4, "big") + said
         self.later(self.back_ns(link), lambda: link.closed or link.received(framed, self.now_ns))
 

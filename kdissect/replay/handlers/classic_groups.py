@@ -5,12 +5,15 @@ names leader sends the assignment. Copied ids would give every member an empty a
 Members that joined before the capture join first (see `prior_member_joins`).
 """
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.effects import Answer, Coroutine, until
+from kdissect.replay.effects import Answer, Coroutine, spawn, until
 from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any, member_of
 from kdissect.replay.handlers.rejoin import (
     assignments,
+    bring_together,
     finish_join,
+    leave_group,
     lengthen_session,
     put_into_sync,
     send_as_member,
@@ -20,6 +23,9 @@ from kdissect.replay.handlers.sending import send_to_coordinator, until_group_al
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember
+
+IDS_GIVEN = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED})
+"""Captured answers to a first join whose id the member goes on with."""
 
 LEAST_JOIN = 2  # 4.0 brokers dropped older versions (KIP-896)
 
@@ -32,20 +38,28 @@ def join(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
     live = context.members.live(group, captured) or LiveMember(group, "")
     if live.rejoining is not None:  # two joins of one member at once would put it out
         yield from until(live.rejoining)
-    live.connection = item.request.connection
+    live.connection, live.client_id = item.request.connection, context.rewriter.client_id(item)
     lengthen_session(context, body)
     body["member_id"] = live.member_id
     response = context.captured.response(item.request)
     body = context.rewriter.rewrite(item, body, version)
     yield from context.coordinators.node_for(item.request.key, body)
     context.members.joining(item.request.index).open()
-    answer = yield from send_to_coordinator(context, item, version, body)
     # A captured join that did not get in comes again by itself: going further would leave a member that
     # never syncs.
     stop_at_id = bool(response.get("error_code", -1))
-    client_id = context.rewriter.client_id(item)
-    answer = yield from finish_join(context, client_id, live, body, version, answer, stop_at_id)
-    context.members.learn(live, captured, response.get("member_id"))
+    if not stop_at_id:
+        yield from spawn(bring_together(context, item, live), live.connection)
+    live.joining = True
+    try:
+        answer = yield from send_to_coordinator(context, item, version, body)
+        answer = yield from finish_join(context, live.client_id, live, body, version, answer, stop_at_id)
+    finally:
+        live.joining = False
+    if not captured and live.member_id and response.get("error_code", -1) not in IDS_GIVEN:
+        yield from leave_group(context, live)  # the capture joins anew: nobody will use this id
+    else:
+        context.members.learn(live, captured, response.get("member_id"))
     return [answer]
 
 

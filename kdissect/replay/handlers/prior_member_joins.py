@@ -67,8 +67,8 @@ def _join_together(context: ReplayContext, first: PriorMember) -> Coroutine[None
         context.members.learn(live, prior.member)
         context.notes.counts[JOINED] += 1
         live.join, live.join_version = _join_request(context, prior)
-        client_id = context.names.client_id(prior.client_id)
-        yield from spawn(rejoin(context, client_id, live), prior.connection)
+        live.client_id = context.names.client_id(prior.client_id)
+        yield from spawn(rejoin(context, live), prior.connection)
 
 
 def _join_request(context: ReplayContext, prior: PriorMember) -> tuple[Tree, int]:

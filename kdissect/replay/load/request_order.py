@@ -6,9 +6,12 @@ responses, in the order of the capture. Out, by request:
 - `ended`: the requests that had been answered before it was sent, at most one of each connection. A heartbeat
   or a commit comes after joins, syncs and leaves; a join or a leave, which begins a rebalance, comes after
   every request. This holds within a connection too: a member's next join needs the id that its first one got
-  (KIP-394), and a connection on which two requests were once in flight would send both at once.
+  (KIP-394), and a connection on which two requests were once in flight would send both at once. A join or a
+  leave also comes after heartbeats and commits that had been sent before it and succeeded later: on the
+  target they would come into the rebalance that it begins.
 - `sent`: the joins that had been sent before a join, and not answered. They form one generation, so the join
   that began the rebalance has to be the first.
+- `together`: the joins of the generation that a join got into, with the ids of their members.
 
 A sync does not wait for other syncs: on the target another member may lead, and all others wait for it.
 
@@ -26,7 +29,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from kdissect.exchanges.filter import groups_of, topics_of
+from kdissect.exchanges.filter import errors_of, groups_of, topics_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.protocol.visitor import TOPIC_RESOURCE
 from kdissect.replay.load.request_table import Request
@@ -44,6 +47,7 @@ class _Recent:
     every: list[tuple[int, int]] = field(default_factory=list)
     joins: list[tuple[int, int]] = field(default_factory=list)  # those that change the members
     entries: list[tuple[int, int]] = field(default_factory=list)  # of these all but syncs
+    unaffected: list[tuple[int, int]] = field(default_factory=list)  # those that no rebalance had refused
     awaited: int = -1  # the last of its own requests that a later one comes after
 
 
@@ -53,8 +57,15 @@ class GroupOrder:
     def __init__(self) -> None:
         self.ended: dict[int, tuple[int, ...]] = {}
         self.sent: dict[int, tuple[int, ...]] = {}
+        self._generations: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
+        self._generation_of: dict[int, tuple[str, int]] = {}
         self._groups: dict[str, dict[int, _Recent]] = defaultdict(dict)
         self._open_joins: dict[str, list[tuple[int, int]]] = defaultdict(list)
+
+    def together(self, index: int) -> list[tuple[int, str]]:
+        """Return the joins of the generation that a join got into: index, and id of the member."""
+        generation = self._generation_of.get(index)
+        return [] if generation is None else self._generations[generation]
 
     def take(self, request: Request, body: Tree, response: Tree) -> None:
         """Learn from a request that will be sent, and its response."""
@@ -68,6 +79,8 @@ class GroupOrder:
             if request.key == ApiKey.SYNC_GROUP:
                 earlier = recent.entries
             last = max((each for each in earlier if each[0] <= now_ns), default=None)
+            if begins and recent.unaffected and connection != request.connection:
+                last = max(last or (0, -1), recent.unaffected[-1], key=lambda each: each[1])
             if last is None:
                 continue
             if connection == request.connection:
@@ -79,6 +92,7 @@ class GroupOrder:
             self.ended[request.index] = tuple(sorted(ended))
         answered_ns = request.answered_ns
         if request.key == ApiKey.JOIN_GROUP:
+            self._take_generation(request.index, body, response)
             open_joins = [each for each in self._open_joins[group] if each[0] > now_ns]
             if open_joins:
                 self.sent[request.index] = tuple(index for _, index in open_joins)
@@ -88,10 +102,19 @@ class GroupOrder:
         if answered_ns is not None:
             own = self._groups[group].setdefault(request.connection, _Recent())
             _remember(own.every, answered_ns, request.index)
+            if not changes and not any(errors_of(request.key, request.version or 0, response)):
+                _remember(own.unaffected, answered_ns, request.index)
             if changes:
                 _remember(own.joins, answered_ns, request.index)
                 if request.key != ApiKey.SYNC_GROUP:
                     _remember(own.entries, answered_ns, request.index)
+
+    def _take_generation(self, index: int, body: Tree, response: Tree) -> None:
+        """Note the generation that a join got into."""
+        if response.get("error_code", -1) == 0 and response.get("member_id"):
+            generation = body["group_id"], response["generation_id"]
+            self._generations[generation].append((index, response["member_id"]))
+            self._generation_of[index] = generation
 
 
 def _remember(recent: list[tuple[int, int]], answered_ns: int, index: int) -> None:

@@ -32,6 +32,8 @@ class LiveMember:
     join_version: int = 0
     owned: list[Tree] = field(default_factory=list)  # KIP-848: what the target assigned
     rejoining: Gate | None = None  # opens when it is in again
+    joining: bool = False  # a captured join of it is under way
+    client_id: str | None = None
     connection: int = 0
     joins_by: int = ApiKey.JOIN_GROUP
 

@@ -23,8 +23,13 @@ from kdissect.replay.handlers.rejoin import (
 )
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.settings import Groups, Pace
 from kdissect.replay.target.members import LiveMember
-from tests.helpers.paper_target import Script, settings, topology
+from tests.helpers.paper_cluster import JOIN, SYNC, Cluster, orders
+from tests.helpers.paper_groups import HEARTBEAT as BEAT
+from tests.helpers.paper_rebalance import Rebalancing
+from tests.helpers.paper_target import MS, OnPaper, Script, play, settings, topology
 
 
 @pytest.fixture
@@ -160,3 +165,93 @@ def test_a_target_that_lets_nobody_in_is_not_asked_for_ever() -> None:
     assert result.first_error == 79
     assert len(effects) == MOST_JOINS - 1
     assert all(isinstance(effect, Ask) for effect in effects)
+
+
+def add_member(
+    script: Script, name: str, connection: int, joins_at: int, heartbeats: tuple[int, ...]
+) -> None:
+    """Have a member join; all joins that have begun by 40 ms end then, in one generation."""
+    parts = {"first": [0, 1], "second": [2]}
+    protocols = [{"name": "range", "metadata": encode_embedded(SUBSCRIPTION, 1, {"topics": ["orders"]})}]
+    join = {
+        "group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer", "protocols": protocols,
+    }  # fmt: skip
+    refused = {"error_code": 79, "member_id": name, "leader": "", "members": [], "protocol_name": ""}
+    joined = refused | {"error_code": 0, "generation_id": 4, "protocol_name": "range", "leader": "first"}
+    script.add(joins_at, JOIN, 5, join | {"member_id": ""}, refused, connection=connection)
+    body = join | {"member_id": name}
+    script.add(joins_at + 10, JOIN, 5, body, joined, connection=connection, took_ms=30 - joins_at)
+    given = [
+        {
+            "member_id": each,
+            "assignment": encode_embedded(
+                ASSIGNMENT, 0, {"assigned_partitions": [{"topic": "orders", "partitions": numbers}]}
+            ),
+        }
+        for each, numbers in parts.items()
+    ]
+    sync = {"group_id": "g", "generation_id": 4, "member_id": name}
+    sync["assignments"] = given if name == "first" else []
+    script.add(41 + connection, SYNC, 3, sync, {"error_code": 0, "assignment": b""}, connection=connection)
+    for at in heartbeats:
+        body = {"group_id": "g", "generation_id": 4, "member_id": name}
+        script.add(at, BEAT, 3, body, {"error_code": 0}, connection=connection)
+
+
+def play_members(
+    first: tuple[int, ...], second: tuple[int, ...], paper: Rebalancing, refused: int = 0
+) -> OnPaper:
+    script = Script()
+    for number in range(refused):
+        join = {"group_id": "g", "member_id": "", "protocol_type": "consumer", "protocols": []}
+        answer = {"error_code": 14, "member_id": "", "leader": "", "members": [], "protocol_name": ""}
+        script.add(number / 10, JOIN, 5, join, answer, connection=2, took_ms=0.05)
+    add_member(script, "first", 1, 1, first)
+    add_member(script, "second", 2, 5, second)
+    asked = settings(groups=Groups.FULL, pace=Pace.SCHEDULE)
+    script.requests.sort(key=lambda each: each.first_ns)
+    capture = script.capture()
+    for number, request in enumerate(capture.requests):
+        capture.requests[number] = dataclasses.replace(request, index=number)
+    return play(capture, script.shelf, paper, orders(), asked)
+
+
+def test_a_member_that_is_let_in_too_early_joins_again_with_the_others() -> None:
+    paper = Rebalancing(Cluster())
+    done = play_members((100,), (110,), paper)
+    assert [members for _, members in paper.generations][-1] == ("live-1", "live-2")
+    assert paper.now_ns < 1000 * MS
+    found = partitions([{"member_id": each, "assignment": data} for each, data in paper.given.items()])
+    assert found == {"live-1": {"t-orders": [0, 1]}, "live-2": {"t-orders": [2]}}
+    assert done.buckets() == {"answered": 8}
+
+
+class Restless(Rebalancing):
+    """A coordinator that begins a rebalance by itself, half a second after all are in."""
+
+    def take(self, link: Connection, frame: bytes) -> None:
+        self.rebalancing |= self.now_ns > 500 * MS and len(self.generations) < REBALANCES
+        super().take(link, frame)
+
+
+REBALANCES = 3  # two before everybody is in, and the one that the coordinator begins
+
+
+def test_all_members_join_again_when_one_does_so_by_itself() -> None:
+    paper = Restless(Cluster())
+    done = play_members((600,), (9000,), paper)
+    began, members = paper.generations[-1]
+    assert (len(paper.generations), members) == (REBALANCES, ("live-1", "live-2"))
+    assert began < 2000 * MS  # and not when the second one has noticed it
+    assert done.buckets() == {"answered": 8}
+
+
+def test_a_group_does_not_wait_for_ids_that_nobody_will_use() -> None:
+    """The capture's coordinator still loaded its groups, so its first joins got no ids."""
+    paper = Rebalancing(Cluster(), waits_for_ids=True)
+    done = play_members((100,), (110,), paper, refused=2)
+    began, members = paper.generations[-1]
+    assert began < 1000 * MS
+    assert members == ("live-3", "live-4")
+    assert (paper.unused, done.buckets()) == (set(), {"answered": 10})

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.load.request_order import GroupOrder, LastWriters
 from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.spool import SpoolSlot
@@ -23,6 +24,13 @@ from tests.helpers.paper_target import MS, FarTarget, OnPaper, Script, play, set
 
 JOIN, SYNC, HEARTBEAT = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT
 LEAVE = ApiKey.LEAVE_GROUP
+
+
+def request_of(index: int, connection: int, key: int, sent: int, answered: int) -> Request:
+    slot = SpoolSlot(0, 0)
+    return Request(
+        index, connection, index, "a:1", key, 3, "answered", sent, sent, answered, 1, True, slot, slot, True
+    )  # fmt: skip
 
 
 def test_members_wait_for_what_they_had_waited_for() -> None:
@@ -41,24 +49,7 @@ def test_members_wait_for_what_they_had_waited_for() -> None:
         (2, COMMIT, 80, 81),
     ]
     for index, (connection, key, sent, answered) in enumerate(captured):
-        slot = SpoolSlot(0, 0)
-        request = Request(
-            index,
-            connection,
-            index,
-            "a:1",
-            key,
-            5,
-            "answered",
-            sent,
-            sent,
-            answered,
-            1,
-            True,
-            slot,
-            slot,
-            True,
-        )
+        request = request_of(index, connection, key, sent, answered)
         order.take(request, {"group_id": "g"}, {})
     assert order.ended == {
         1: (0,),  # also of its own connection, on which two may be in flight
@@ -72,6 +63,23 @@ def test_members_wait_for_what_they_had_waited_for() -> None:
         10: (9,),
     }
     assert order.sent == {5: (3,)}
+
+
+def test_a_join_comes_after_heartbeats_that_it_had_not_disturbed() -> None:
+    order = GroupOrder()
+    captured = [  # connection, API, sent, answered, error
+        (1, HEARTBEAT, 10, 40, 0),  # on the target it would get into the rebalance that the join begins
+        (2, HEARTBEAT, 15, 40, ErrorCode.REBALANCE_IN_PROGRESS),
+        (3, JOIN, 20, 60, 0),
+        (4, JOIN, 30, 60, 0),
+    ]
+    for index, (connection, key, sent, answered, error) in enumerate(captured):
+        body = {"group_id": "g", "member_id": f"member-{connection}"}
+        answer = {"error_code": error, "member_id": f"member-{connection}", "generation_id": 7}
+        order.take(request_of(index, connection, key, sent, answered), body, answer)
+    assert order.ended == {2: (0,), 3: (0,)}
+    assert order.together(2) == order.together(3) == [(2, "member-3"), (3, "member-4")]
+    assert order.together(0) == []
 
 
 SLOW = 1  # the captured connection whose frames take long on their way to the target
