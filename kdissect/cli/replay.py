@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.captured_logs import logged_paths
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
@@ -100,6 +101,7 @@ def _replay(chosen: argparse.Namespace, ending: Ending) -> int:
     on_machines = getattr(chosen, "master", None)
     if on_machines:
         check_machines(chosen)
+    check_paths(chosen.paths)
     check_target(settings, brokers_of_log(chosen.paths))
     progress = LoadProgress(notice)
     with ExitStack() as stack:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 
 import pytest
 
+from kdissect.capture.formats.file_types import InputError
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
 from kdissect.errors import OutputError, UsageError, UserError
@@ -53,9 +54,23 @@ def test_a_listener_that_accepts_and_is_silent_is_named_in_time(monkeypatch: pyt
 def test_nothing_is_read_if_the_target_cannot_be_reached(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    missing = str(tmp_path / "missing.pcap")
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes(bytes.fromhex("d4c3b2a1"))  # begins as a capture, and reading it fails
     with pytest.raises(AbortRun, match=f"127.0.0.1:{port} cannot be reached"):
-        replay(parse(["replay", "plan", missing, "--target", f"127.0.0.1:{port}"]))
+        replay(parse(["replay", "plan", str(broken), "--target", f"127.0.0.1:{port}"]))
+
+
+def test_a_path_that_is_no_capture_is_named_before_the_target_is_asked(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("no packets here")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        for path, said in ((tmp_path / "missing.pcap", "no such file"), (text, "is not a packet capture")):
+            with pytest.raises(InputError, match=said):
+                replay(parse(["replay", "try", str(path), "--target", where]))
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody has connected
+            listener.accept()
 
 
 def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> None:
