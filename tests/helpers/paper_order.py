@@ -12,7 +12,19 @@ from kdissect.replay.rewrite.batch_rewrite import (
     batch_of,
 )
 from kdissect.replay.settings import Pace
-from tests.helpers.paper_cluster import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
+from tests.helpers.paper_cluster import (
+    ADD,
+    COORDINATOR,
+    END,
+    INIT,
+    PRODUCE,
+    Cluster,
+    batch,
+    issued,
+    orders,
+    produce,
+    took,
+)
 from tests.helpers.paper_target import (
     MS,
     FarTarget,
@@ -44,10 +56,10 @@ class Strict(Cluster):
         self._last: dict[tuple[int, int], tuple[int, list[tuple[int, int]]]] = {}
 
     def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
-        if key not in (PRODUCE, INIT):
-            return {}
-        if key == INIT:
+        if key in (INIT, COORDINATOR, ADD, END):
             return super().__call__(key, version, body)
+        if key != PRODUCE:
+            return {}
         answer = []
         for topic in body["topic_data"]:
             name = {each: topic[each] for each in ("name", "topic_id") if each in topic}

@@ -69,7 +69,7 @@ def deliver(
 
     `captured` has the offsets that the captured cluster gave. A batch that it refused too is left to the
     captured client's own retries. The exception is a transaction that is still ending, since everything
-    behind waits for it.
+    behind waits for it; batches under way behind it are sent again with it.
     """
     context.notes.produced[item.request.index] = sent_batches(context, sent)
     first = {each.partition: each.batch[1:] for each in reversed(sent)}  # batch by its header
@@ -83,6 +83,7 @@ def deliver(
         held = {id(each.numbering): each.numbering for each, _ in passing if each.numbering is not None}
         for numbering in held.values():  # before others are told that something ended
             numbering.again.add(item.request.index)
+        _give_up(sent, outcomes, [outgoing for outgoing, _ in passing])
         for outgoing, outcome in zip(sent, outcomes, strict=True):
             is_first = outcome.taken and first.get(outgoing.partition) == outgoing.batch[1:]
             offset = captured.get(outgoing.partition) if is_first else None
@@ -122,10 +123,26 @@ def _passing(
         error = outcome.error
         if error is None:
             continue
-        expected = outgoing.partition in captured or (item.transaction and error in TRANSACTION_ENDING)
+        expected = outgoing.partition in captured or (item.transaction and _follows_an_end(outgoing, error))
         if expected and _passes(outgoing, error, out_of_order):
             found.append((outgoing, error))
     return found
+
+
+def _follows_an_end(outgoing: OutgoingBatch, error: int) -> bool:
+    """Return whether a batch was refused since a transaction is ending, or behind one that is sent again."""
+    if error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return error in TRANSACTION_ENDING
+    return outgoing.numbering is not None and not outgoing.numbering.given_up
+
+
+def _give_up(
+    sent: Sequence[OutgoingBatch], outcomes: Sequence[BatchOutcome], again: Sequence[OutgoingBatch]
+) -> None:
+    """Note where a batch failed that is not sent again: those behind it may not overtake it."""
+    for outgoing, outcome in zip(sent, outcomes, strict=True):
+        if outgoing.numbering is not None and not outcome.taken:
+            outgoing.numbering.given_up |= all(each is not outgoing for each in again)
 
 
 def _passes(outgoing: OutgoingBatch, error: int, out_of_order: int) -> bool:

@@ -8,7 +8,8 @@ responses, in the order of the capture. Out, by request:
   every request. This holds within a connection too: a member's next join needs the id that its first one got
   (KIP-394), and a connection on which two requests were once in flight would send both at once. A join or a
   leave also comes after heartbeats and commits that had been sent before it and succeeded later: on the
-  target they would come into the rebalance that it begins.
+  target they would come into the rebalance that it begins. Members with epochs (KIP-848) learn a new epoch
+  from any heartbeat, so what such a member says comes after all that it had said.
 - `sent`: the joins that had been sent before a join, and not answered. They form one generation, so the join
   that began the rebalance has to be the first.
 - `together`: the joins of the generation that a join got into, with the ids of their members.
@@ -59,6 +60,7 @@ class GroupOrder:
         self.sent: dict[int, tuple[int, ...]] = {}
         self._generations: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
         self._generation_of: dict[int, tuple[str, int]] = {}
+        self._with_epochs: set[str] = set()  # groups whose members only send heartbeats
         self._groups: dict[str, dict[int, _Recent]] = defaultdict(dict)
         self._open_joins: dict[str, list[tuple[int, int]]] = defaultdict(list)
 
@@ -73,9 +75,12 @@ class GroupOrder:
             return
         group, now_ns = body["group_id"], request.first_ns
         changes, begins = _changes_members(request.key, body, response), _begins_rebalance(request.key, body)
+        if request.key in EPOCH_HEARTBEATS:
+            self._with_epochs.add(group)
         ended = set()
         for connection, recent in self._groups[group].items():
-            earlier = recent.every if begins else recent.joins
+            follows = connection == request.connection and group in self._with_epochs
+            earlier = recent.every if begins or follows else recent.joins
             if request.key == ApiKey.SYNC_GROUP:
                 earlier = recent.entries
             last = max((each for each in earlier if each[0] <= now_ns), default=None)

@@ -47,6 +47,7 @@ class SequenceNumbering:
     under_way: int = 0
     unsure: int = 0  # batches of which nobody knows whether the target took them
     broken: bool = False  # one of those under way failed
+    given_up: bool = False  # one of those under way failed, and is not sent again
     route: Route = (-1, -1)  # by which the last batch went
     again: set[int] = field(default_factory=set)  # requests with a batch that is to be sent again
     gate: Gate = field(default_factory=Gate)  # opens when it is worth looking again
@@ -118,7 +119,7 @@ class Producers:
         """Return the first sequence number of a batch that is sent now."""
         if not numbering.under_way:
             numbering.following = numbering.taken
-            numbering.broken = False
+            numbering.broken = numbering.given_up = False
         sequence = numbering.following
         numbering.following += records
         numbering.under_way += 1

@@ -8,7 +8,7 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.rewrite.batch_rewrite import (
     CapturedBatch,
 )
-from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
+from tests.helpers.paper_cluster import INIT, PRODUCE, batch, issued, produce, took
 from tests.helpers.paper_order import (
     NOT_LEADER,
     OUT_OF_ORDER,
@@ -21,8 +21,11 @@ from tests.helpers.paper_order import (
 )
 from tests.helpers.paper_target import (
     MS,
+    Script,
     Tree,
 )
+
+ENDING = 51  # CONCURRENT_TRANSACTIONS
 
 
 def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
@@ -84,6 +87,31 @@ def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
     done = far(script, strict)
     assert values(strict, 0) == [0]
     assert done.context.notes.counts["sent again"] == 0
+
+
+@pytest.mark.parametrize("error", [ENDING, TOO_LARGE])
+def test_what_is_behind_a_transaction_that_is_still_ending_is_sent_again_with_it(error: int) -> None:
+    """All attempts fail in the capture. Behind one that is left to its client nothing may overtake it."""
+    script, refused = Script(), list[bytes]()
+
+    def once(one: CapturedBatch) -> int:
+        refused.append(one.content)
+        return error if len(refused) == 2 else 0
+
+    strict = Strict(once)
+    begin = {"transactional_id": "bank", "transaction_timeout_ms": 1}
+    script.add(0, INIT, 4, begin, issued(900, 4))
+    script.add(1, PRODUCE, 12, produce(batch(0, text=b"0"), transaction="bank"), took(0))
+    for at, code, connection in ((9, error, 1), (500, 0, 2)):
+        for number in (1, 2):
+            body = produce(batch(number, text=b"%d" % number), transaction="bank")
+            code = code and (OUT_OF_ORDER if number == 2 else code)
+            script.add(at + number, PRODUCE, 12, body, took(code), connection=connection, in_flight=2)
+    done = far(script, strict, lambda _link: 10 * MS)
+    assert values(strict, 0) == [0, 1, 2]
+    assert [each[0] for each in strict.refusals] == [error, OUT_OF_ORDER]
+    assert done.context.notes.counts["sent again"] == (2 if error == ENDING else 0)
+    assert done.buckets()["answered"] == (4 if error == ENDING else 6)
 
 
 def test_a_batch_behind_a_lost_answer_is_not_taken_for_its_repetition() -> None:

@@ -23,7 +23,7 @@ from tests.helpers.paper_cluster import COMMIT, PRODUCE, Cluster, batch, orders,
 from tests.helpers.paper_target import MS, FarTarget, OnPaper, Script, play, settings
 
 JOIN, SYNC, HEARTBEAT = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT
-LEAVE = ApiKey.LEAVE_GROUP
+LEAVE, EPOCH_HEARTBEAT = ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT
 
 
 def request_of(index: int, connection: int, key: int, sent: int, answered: int) -> Request:
@@ -80,6 +80,21 @@ def test_a_join_comes_after_heartbeats_that_it_had_not_disturbed() -> None:
     assert order.ended == {2: (0,), 3: (0,)}
     assert order.together(2) == order.together(3) == [(2, "member-3"), (3, "member-4")]
     assert order.together(0) == []
+
+
+def test_what_a_member_with_an_epoch_says_comes_after_its_heartbeats() -> None:
+    """The target may raise its epoch at any of them, where the captured one did not."""
+    order = GroupOrder()
+    captured = [  # API, sent, answered, epoch
+        (EPOCH_HEARTBEAT, 10, 11, 3),
+        (EPOCH_HEARTBEAT, 20, 21, 3),
+        (COMMIT, 30, 31, 3),
+        (COMMIT, 40, 41, 3),
+    ]
+    for index, (key, sent, answered, epoch) in enumerate(captured):
+        body = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+        order.take(request_of(index, 1, key, sent, answered), body, {"error_code": 0, "member_epoch": epoch})
+    assert order.ended == {1: (0,), 2: (1,), 3: (2,)}
 
 
 SLOW = 1  # the captured connection whose frames take long on their way to the target
