@@ -17,6 +17,7 @@ from kdissect.replay.rewrite.versions import chosen_version
 TIMEOUT_MS = 30_000
 NEWEST_VERSION = 4  # of CreateTopics: newer ones have nothing that is needed
 CREATED, NOT_SETTLED = "created", "created, but not every node knows its leaders yet"
+NOT_SPOKEN = "the target has no CreateTopics, so create it there by other means"
 
 
 class MissingTopic(NamedTuple):
@@ -49,7 +50,9 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
 def create_topics(context: ReplayContext, missing: Sequence[MissingTopic]) -> Coroutine[list[CreatedTopic]]:
     """Create topics, wait until every node knows their leaders, and return what became of each."""
     spoken = context.cluster.versions.get(ApiKey.CREATE_TOPICS)
-    version = chosen_version(ApiKey.CREATE_TOPICS, NEWEST_VERSION, spoken) or 0
+    version = chosen_version(ApiKey.CREATE_TOPICS, NEWEST_VERSION, spoken)
+    if version is None:
+        return [CreatedTopic(topic, NOT_SPOKEN) for topic in missing]
     body = {
         "topics": [
             {"name": topic.name, "num_partitions": topic.partitions, "replication_factor": topic.replicas}

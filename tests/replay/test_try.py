@@ -9,7 +9,7 @@ import pytest
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
-from kdissect.errors import ExitCode
+from kdissect.errors import ExitCode, UserError
 from tests.helpers.conversations import CAPTURES
 from tests.lab.mock import MockCluster
 from tests.replay.conftest import SecuredCluster
@@ -26,6 +26,14 @@ def test_a_plan_shows_the_load_with_what_prepare_would_create(capfd: pytest.Capt
     assert any("missing on the target" in line for line in plan["warnings"])
     assert plan["settings"]["groups"] == "full"
     assert any(line.startswith("consumer groups: members join") for line in plan["warnings"])
+
+
+@pytest.mark.slow
+def test_a_target_that_cannot_create_topics_says_so() -> None:
+    with MockCluster(1) as mock:
+        command = ["replay", "try", str(CAPTURES / "transactions.pcapng"), "--target", mock.bootstrap]
+        with pytest.raises(UserError, match="could not be created: the target has no CreateTopics"):
+            replay(parse([*command, "--allow-lossy"]))
 
 
 @pytest.mark.broker
