@@ -1,5 +1,5 @@
-"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never
-heard of kdissect.
+"""A standalone Spark cluster on the loopback interface: a master and workers, whose Python has never heard
+of kdissect.
 
 Or a Spark Connect server, that does the work by itself with the same Python.
 """

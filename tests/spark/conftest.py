@@ -59,7 +59,8 @@ def whole() -> Callable[[Path], Tables]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with Standalone(tmp_path_factory.mktemp("cluster")) as started:
+    """Three workers, since tests kill two of them."""
+    with Standalone(tmp_path_factory.mktemp("cluster"), workers=3) as started:
         yield started
 
 

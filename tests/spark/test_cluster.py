@@ -32,7 +32,9 @@ from kdissect.spark.table_writer import (
 )
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import interrupted
+from tests.helpers.rings import assert_same, ring_files, tables_at_once, tables_of_watch, write_ring
 from tests.helpers.spark_cluster import Standalone, half_way
+from tests.helpers.watching import watch_until_idle
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
@@ -127,6 +129,20 @@ def test_an_executor_that_dies_while_tables_are_written_changes_nothing(
     target.abandon()
     table = pa.parquet.read_table(tmp_path / "tables" / "exchanges").cast(TABLES["exchanges"])
     assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["exchanges"]))
+
+
+def test_a_worker_that_dies_changes_no_row_of_a_watch(
+    cluster: Standalone, far: Engine, tmp_path: Path
+) -> None:
+    """All machines share directories here."""
+    write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 9)[:2])
+    with half_way(far, 16, cluster.kill_worker):
+        reports = watch_until_idle(
+            far, tmp_path / "ring", tmp_path / "out", tmp_path, most_files=1, partitions=16
+        )
+    assert [report.files for report in reports] == [1, 1, 0]
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+    assert not list((tmp_path / "out").rglob("*.part*"))
 
 
 def test_a_worker_that_dies_half_way_changes_nothing(

@@ -8,9 +8,10 @@ import pytest
 
 from kdissect.capture.storage_folder import StorageFolder, open_folder
 from kdissect.errors import OutputError
+from kdissect.spark.watch import far_checkpoint
 from kdissect.spark.watch.batch_store import BatchStore, CheckpointError, Commit
 from kdissect.spark.watch.checkpoint_lease import OWNER
-from kdissect.spark.watch.far_checkpoint import CHUNK, FarCheckpoint
+from kdissect.spark.watch.far_checkpoint import FarCheckpoint
 from kdissect.spark.watch.file_journal import FileJournal, TakenFile
 from kdissect.streams.carry.value_bytes import CarriedStateError
 
@@ -130,9 +131,13 @@ def test_a_run_that_is_killed_behind_its_commit_goes_on_behind_it(place: str, tm
     other.end()
 
 
-def test_the_journal_is_bounded_by_the_files_that_are_there(place: str, tmp_path: Path) -> None:
+def test_the_journal_is_bounded_by_the_files_that_are_there(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = 6  # batches
+    monkeypatch.setattr(far_checkpoint, "CHUNK", chunk)
     one = machine(place, tmp_path, "one")
-    for _ in range(CHUNK + 2):
+    for _ in range(chunk + 2):
         one.batch()
     one.end()
     assert len([name for name in names(open_folder(place)) if name.startswith("files/")]) == 2

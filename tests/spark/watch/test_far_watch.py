@@ -1,95 +1,66 @@
-"""A watch whose captures, tables and checkpoint are in an object store gives the same rows, also when killed.
-
-KDISSECT_KILLS says how often it is killed (twice unless said), KDISSECT_KILLS_SEED when.
-"""
+"""A watch whose captures, tables and checkpoint are in an object store gives the same rows."""
 
 import json
-import os
 import random
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from kdissect.capture.storage_folder import open_folder
-from tests.helpers.command import COMMAND, environment, kdissect
-from tests.helpers.rings import (
-    CAPTURES,
-    assert_same,
-    ring_files,
-    tables_at_once,
-    tables_of_watch,
-)
+from kdissect.cli.main import main
+from kdissect.cli.watch_places import opened_store
+from kdissect.spark.session import Engine
+from kdissect.spark.watch.watch_query import WatchSettings
+from kdissect.spark.watch.watched_directory import WatchedDirectory
+from tests.helpers.command import kdissect
+from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch
+from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
 
-KILLS = int(os.environ.get("KDISSECT_KILLS", "2"))
-SEED = int(os.environ.get("KDISSECT_KILLS_SEED", "0"))
-WHEN = ("--every", "200ms", "--max-files", "2", "--master", "local[2]", "--format", "jsonl", "--quiet")
-
-
-class Bucket:
-    """A ring in an object store, and what a watch makes of it."""
-
-    def __init__(self, name: str, settings: str) -> None:
-        self.ring, self.out = (f"s3://captures/{name}/{folder}{settings}" for folder in ("ring", "out"))
-        self._name = name
-
-    def start(self, *options: str) -> "subprocess.Popen[bytes]":
-        command = [*COMMAND, "watch", self.ring, "--out", self.out, *WHEN, *options]
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True
-        )
-
-    def download(self, folder: Path) -> Path:
-        """Copy the tables to a local folder, which is returned."""
-        from pyarrow import fs
-
-        system, inside = fs.FileSystem.from_uri(self.out)
-        folder.mkdir()
-        fs.copy_files(
-            inside, str(folder), source_filesystem=system, destination_filesystem=fs.LocalFileSystem()
-        )
-        return folder
+FILES = 4
+"""Files for each run, in batches of two."""
 
 
-@pytest.mark.spark
+def download(place: str, folder: Path) -> Path:
+    """Copy tables to a local folder, which is returned."""
+    from pyarrow import fs
+
+    system, inside = fs.FileSystem.from_uri(place)
+    folder.mkdir()
+    fs.copy_files(inside, str(folder), source_filesystem=system, destination_filesystem=fs.LocalFileSystem())
+    return folder
+
+
 @pytest.mark.timeout(900)
-def test_a_watch_of_an_object_store_that_is_killed_goes_on(s3: str, tmp_path: Path) -> None:
+def test_a_watch_of_an_object_store_that_is_killed_goes_on(
+    s3: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     chance = random.Random(SEED)
-    files = ring_files(CAPTURES / "old-broker.pcap", 4 * (KILLS + 1))
-    bucket, waiting = Bucket(tmp_path.name, s3), list(enumerate(files))
+    waiting = list(enumerate(ring_files(CAPTURES / "old-broker.pcap", FILES * (KILLS + 1))))
+    ring, out = (f"s3://captures/{tmp_path.name}/{folder}{s3}" for folder in ("ring", "out"))
 
     def add(count: int) -> None:
         for number, data in waiting[:count]:
-            open_folder(bucket.ring).write(f"ring-{number:05}.pcap", data)
+            open_folder(ring).write(f"ring-{number:05}.pcap", data)
         del waiting[:count]
 
-    for kill in range(KILLS):
-        add(4)
-        run = bucket.start()
-        assert run.stdout is not None
-        first = run.stdout.readline()  # it is at work
-        time.sleep(chance.random() * 1.5)
-        os.killpg(run.pid, signal.SIGKILL)
-        _, errors = run.communicate()
-        assert json.loads(first)["event"] == "interval", (kill, errors)
+    for _ in range(KILLS):
+        add(FILES)
+        kill_at_work(start_watch(ring, out, "--max-files", "2"), chance)
     add(len(waiting))
-    run = bucket.start("--until-idle", "2s")
-    lines, errors = run.communicate()
-    assert run.returncode == 0, errors
-    assert json.loads(lines.splitlines()[-1])["open_connections"] == 0
-    local = bucket.download(tmp_path / "out")
-    assert_same(tables_of_watch(local), tables_at_once(bucket.ring))
+    reports = watch_until_idle(engine, ring, out, tmp_path / "work", most_files=2)
+    assert reports[-1].figures.open == 0
+    local = download(out, tmp_path / "out")
+    assert_same(tables_of_watch(local), tables_at_once(ring))
     assert not list(local.glob("_pending*"))
-    again = bucket.start()
-    _, errors = again.communicate()
-    assert (again.returncode, b"is finished" in errors) == (2, True)
-    far, near = (
-        kdissect("report", place, "--last", "1h", "--format", "json") for place in (bucket.out, local)
-    )
-    assert far.returncode == near.returncode == 0, far.stderr
-    assert json.loads(far.stdout) == json.loads(near.stdout)
+    settings = WatchSettings(WatchedDirectory(ring))
+    with opened_store(None, out, settings.source, settings.about(), tmp_path / "again") as store:
+        assert store.last.finished
+    texts = []
+    for place in (out, str(local)):
+        assert main(["report", place, "--last", "1h", "--format", "json"]) == 0
+        texts.append(capsys.readouterr().out)
+    far, near = map(json.loads, texts)
+    assert far == near
 
 
 @pytest.mark.slow

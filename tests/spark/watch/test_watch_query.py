@@ -1,14 +1,7 @@
-"""Watched captures give the rows of one dissection of all files, whatever happens meanwhile.
+"""Watched captures give the rows of one dissection of all files, whatever happens meanwhile."""
 
-KDISSECT_KILLS says how often the run is killed (twice unless said), KDISSECT_KILLS_SEED when.
-"""
-
-import json
 import os
 import random
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from pathlib import Path
@@ -17,12 +10,10 @@ from typing import Any
 import pytest
 
 from kdissect.capture.inputs import open_inputs
+from kdissect.live.delta_tables import DeltaTables
 from kdissect.spark.session import Engine
-from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.figure_reader import read_figures
-from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
-from kdissect.spark.watch.watched_directory import WatchedDirectory
-from tests.helpers.command import COMMAND, environment
+from kdissect.spark.watch.watch_query import BatchReport, WatchQuery
 from tests.helpers.rings import (
     CAPTURES,
     as_pcap,
@@ -34,43 +25,36 @@ from tests.helpers.rings import (
     tables_of_watch,
     write_ring,
 )
+from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
 
-KILLS = int(os.environ.get("KDISSECT_KILLS", "2"))
 DELTA = ("--out-format", "delta")
-SEED = int(os.environ.get("KDISSECT_KILLS_SEED", "0"))
+OPTIONS = ("--settle", "0s", "--max-files", "3")
 
 
 def watched(
-    engine: Engine, tmp_path: Path, after: Callable[[], None] = lambda: None, **settings: object
+    engine: Engine, tmp_path: Path, after: Callable[[], object] = lambda: None, **settings: object
 ) -> list[BatchReport]:
     """Watch a ring until it is idle; return the reports of all batches. `after` is called after each."""
-    reports: list[BatchReport] = []
+    ring, out = tmp_path / "ring", tmp_path / "out"
 
-    def on_batch(report: BatchReport) -> None:
-        reports.append(report)
+    def call_after(_report: BatchReport) -> None:
         after()
 
-    given = WatchSettings(
-        WatchedDirectory(str(tmp_path / "ring")),
-        **{"every_s": 0.1, "settle_s": 0, "until_idle_s": 1, **settings},  # type: ignore[arg-type]
-    )
-    store = BatchStore(tmp_path / "checkpoint", tmp_path / "out", given.about())
-    try:
-        WatchQuery(engine, given, store, on_batch).run()
-    finally:
-        store.close()
-    return reports
+    return watch_until_idle(engine, ring, out, tmp_path / "scratch", lambda _store: call_after, **settings)
 
 
-@pytest.mark.parametrize("most_files", [1, 3, 50])
-def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path, most_files: int) -> None:
-    write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 7))
-    reports = watched(engine, tmp_path, most_files=most_files)
-    sizes = [min(most_files, 7 - first) for first in range(0, 7, most_files)]
-    assert [report.files for report in reports] == [*sizes, 0]
-    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
-    assert reports[-1].commit.finished
-    assert not any(report.notices for report in reports)
+def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path) -> None:
+    ring, count = tmp_path / "ring", 4
+    write_ring(ring, ring_files(CAPTURES / "old-broker.pcap", count))
+    expected = tables_at_once(ring)
+    for most_files in (1, 3, 50):
+        out = tmp_path / f"out-{most_files}"
+        reports = watch_until_idle(engine, ring, out, tmp_path / "scratch", most_files=most_files)
+        sizes = [min(most_files, count - first) for first in range(0, count, most_files)]
+        assert [report.files for report in reports] == [*sizes, 0]
+        assert_same(tables_of_watch(out), expected)
+        assert reports[-1].commit.finished
+        assert not any(report.notices for report in reports)
 
 
 def growing_ring(ring: Path, cuts: int, chance: random.Random) -> list[tuple[Path, bytes]]:
@@ -151,83 +135,45 @@ def test_a_watch_that_is_behind_skips_and_counts(
     assert (facts.packets, facts.dropped_packets) == (sum(packets[5:]), sum(packets[:5]))
 
 
-def start(tmp_path: Path, *options: str) -> "subprocess.Popen[bytes]":
-    places = (
-        "watch",
-        tmp_path / "ring",
-        "--out",
-        tmp_path / "out",
-        "--master",
-        "local[2]",
-    )
-    when = ("--every", "200ms", "--settle", "0s", "--max-files", "3")
-    return subprocess.Popen(
-        [*COMMAND, *places, *when, "--format", "jsonl", "--quiet", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-
-
-@pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_goes_on(engine: Engine, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    files = ring_files(CAPTURES / "old-broker.pcap", 6 * (KILLS + 1))
+    ring, out, files = tmp_path / "ring", tmp_path / "out", ring_files(CAPTURES / "old-broker.pcap", 12)
     seen = 0
     for kill in range(KILLS):
         share = len(files) * (kill + 1) // (KILLS + 1)
-        write_ring(tmp_path / "ring", files[seen:share], seen)
+        write_ring(ring, files[seen:share], seen)
         seen = share
-        run = start(tmp_path, *DELTA)
-        assert run.stdout is not None
-        first = run.stdout.readline()  # it is at work
-        time.sleep(chance.random() * 1.5)
-        run.send_signal(signal.SIGKILL)
-        _, errors = run.communicate()
-        assert json.loads(first)["event"] == "interval", errors
-    write_ring(tmp_path / "ring", files[seen:], seen)
-    finish(tmp_path, *DELTA)
-    again = start(tmp_path, *DELTA)
+        kill_at_work(start_watch(ring, out, *OPTIONS, *DELTA), chance)
+    write_ring(ring, files[seen:], seen)
+    reports = watch_until_idle(
+        engine, ring, out, tmp_path, lambda store: DeltaTables(store).account, most_files=3
+    )
+    assert reports[-1].figures.open == 0
+    expected = tables_at_once(ring)
+    assert_same(tables_of_watch(out), expected)
+    assert_same(tables_of_delta(out), expected)
+    again = start_watch(ring, out, *OPTIONS, *DELTA)
     _, errors = again.communicate()
     assert again.returncode == 2
     assert b"is finished" in errors
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_run_that_is_killed_while_files_grow_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_while_files_grow_goes_on(engine: Engine, tmp_path: Path) -> None:
     """Bytes come while it is at work, and between runs; most parts end within a packet."""
     chance = random.Random(SEED)
     kills = max(KILLS // 2, 1)
-    waiting = iter(growing_ring(tmp_path / "ring", 40 * (kills + 1), chance))
+    waiting = iter(growing_ring(tmp_path / "ring", 40 * kills, chance))
     for _ in range(kills):
         append_next(waiting)
-        run = start(tmp_path, "--settle", "30s")
-        assert run.stdout is not None
-        first = run.stdout.readline()  # it is at work
-        until = time.monotonic() + chance.random() * 1.5
-        for _ in range(70):
-            if time.monotonic() > until or not append_next(waiting):
-                break
-            time.sleep(0.02)
-        run.send_signal(signal.SIGKILL)
-        _, errors = run.communicate()
-        assert json.loads(first)["event"] == "interval", errors
+        run = start_watch(tmp_path / "ring", tmp_path / "out", "--settle", "30s")
+        kill_at_work(run, chance, lambda: append_next(waiting))
     while append_next(waiting):
         pass
-    finish(tmp_path)
-
-
-def finish(tmp_path: Path, *options: str) -> None:
-    """Watch until all is read; all rows are those of one dissection."""
-    run = start(tmp_path, "--until-idle", "2s", *options)
-    lines, errors = run.communicate()
-    assert run.returncode == 0, errors
-    assert json.loads(lines.splitlines()[-1])["open_connections"] == 0
-    assert_same(tables_of_watch(tmp_path / "out"), expected := tables_at_once(tmp_path / "ring"))
-    if options == DELTA:
-        assert_same(tables_of_delta(tmp_path / "out"), expected)
+    reports = watched(engine, tmp_path)
+    assert reports[-1].figures.open == 0
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
 
 
 def known(reports: list[BatchReport]) -> list[dict[str, Any]]:
@@ -238,7 +184,7 @@ def known(reports: list[BatchReport]) -> list[dict[str, Any]]:
 def test_an_incident_is_told_while_it_lasts(engine: Engine, tmp_path: Path) -> None:
     (file,) = open_inputs([str(CAPTURES / "incidents" / "broker-frozen-1.pcapng.zst")], str(tmp_path)).files
     (tmp_path / "whole.pcap").write_bytes(as_pcap(Path(file.path)))
-    write_ring(tmp_path / "ring", ring_files(tmp_path / "whole.pcap", 12))
+    write_ring(tmp_path / "ring", ring_files(tmp_path / "whole.pcap", 6))
     reports = watched(engine, tmp_path, most_files=1)
     opened: dict[int, int] = {}
     for report in reports:
@@ -251,6 +197,6 @@ def test_an_incident_is_told_while_it_lasts(engine: Engine, tmp_path: Path) -> N
         one for one in known(reports) if one["last_ns"] == now_ns and one["cause"] == "broker_frozen"
     )
     assert frozen["subject"] == "broker 3 (127.0.0.1:39092)"
-    assert 0 < opened[frozen["number"]] < 8
+    assert 0 < opened[frozen["number"]] < 4
     assert frozen["closed"]  # it ended ten seconds before the captures did
-    assert len(list((tmp_path / "checkpoint" / "partials").iterdir())) == len(reports)
+    assert len(list((tmp_path / "out" / "_checkpoint" / "partials").iterdir())) == len(reports)
