@@ -54,10 +54,12 @@ class Progress:
 
 
 def read_progress(path: Path) -> Done:
-    """Return what the process of a file has done; nothing if it did not get as far as its first case."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    """Return what the process of a file has done; nothing if it did not get as far as its first case.
+
+    The file is empty between its making and its first figures.
+    """
+    data = path.read_bytes() if path.exists() else b""
+    if len(data) < FIGURES.size:
         return Done(0, 0.0, 0, b"")
     executions, microseconds, new_coverage, size = FIGURES.unpack_from(data)
     return Done(executions, microseconds / 1e6, new_coverage, data[FIGURES.size : FIGURES.size + size])

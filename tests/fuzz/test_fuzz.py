@@ -152,6 +152,11 @@ def executions_in(folder: Path) -> int:
     return max((read_progress(path).executions for path in folder.glob("*/progress")), default=0)
 
 
+def test_progress_that_has_no_figures_yet_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "made").touch()
+    assert read_progress(tmp_path / "made") == read_progress(tmp_path / "missing") == Done(0, 0.0, 0, b"")
+
+
 def test_a_worker_ends_with_the_process_that_started_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
