@@ -96,10 +96,13 @@ def tables(
 
 
 def report(
-    exchanges: Sequence[Row], partitions: Sequence[Row] = (), connections: Sequence[Row] | None = None
+    exchanges: Sequence[Row],
+    partitions: Sequence[Row] = (),
+    connections: Sequence[Row] | None = None,
+    facts: CaptureFacts | None = None,
 ) -> Summary:
     """Return the report of these rows; two connections unless others are given."""
-    return build_report(summarise(tables(exchanges, partitions, connections)), CaptureFacts())
+    return build_report(summarise(tables(exchanges, partitions, connections)), facts or CaptureFacts())
 
 
 def rows_of(

@@ -24,6 +24,10 @@ Took = Callable[[int, float], float | None]
 """How long a request to a broker (number) at a time takes in ms; None if nobody asks it any more."""
 
 
+Pace = Callable[[int, int, float], tuple[float, float]]
+"""How long a leader holds the Fetch of a follower (numbers) at a time in ms, and the time to the next one."""
+
+
 def name_of(node: int) -> str:
     """Return the name of a broker in reports."""
     return f"broker {node} (10.0.0.{node}:9092)"
@@ -59,3 +63,19 @@ def refuse(story: Story, node: int, begin_ms: float, end_ms: float, every_ms: fl
                 f"10.1.0.{number + 1}", (host, 9092), client_id=client, at_ms=at_ms + number, accepted=False
             )
         at_ms += every_ms
+
+
+def replicate(story: Story, pace: Pace, seconds: float = 30) -> None:
+    """Have each broker fetch from the others."""
+    for follower in NODES:
+        for leader in NODES:
+            if follower == leader:
+                continue
+            ends = HOSTS[NODES.index(follower)], (HOSTS[NODES.index(leader)], 9092)
+            line = story.connect(*ends, client_id=f"broker-{follower}-fetcher-0")
+            at_ms = 10.0 + follower + 3 * leader
+            while at_ms < 1000 * seconds:
+                held, reaction = pace(follower, leader, at_ms)
+                request = {"replica_id": follower, "max_wait_ms": 500, "min_bytes": 1, "topics": []}
+                line.call(at_ms, held, ApiKey.FETCH, 7, request, {"responses": []})
+                at_ms += held + reaction

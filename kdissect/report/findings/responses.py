@@ -51,6 +51,9 @@ LEFT_BEHIND = (
 CROSSED_NS = 10**6
 """A request sent so shortly before the end crossed the server's FIN: clients send it again."""
 
+ENDED_NS = 10**9
+"""A client that is not seen for so long after its connection closed has ended."""
+
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
 
@@ -90,7 +93,10 @@ def unanswered_timeout(context: FindingContext) -> Judgement | None:
 
 
 def unanswered_cut(context: FindingContext) -> Judgement | None:
-    """Requests whose connection closed 1 ms to 5 s later, without those that ending clients leave behind."""
+    """Requests whose connection closed 1 ms to 5 s later, without those that ending clients leave behind.
+
+    It is a note if all of them are of clients that closed the connection and are not seen afterwards.
+    """
     ended = [request for request in context.of_kind("unanswered") if 0 <= _waited_ns(request) < TIMEOUT_NS]
     cut = [
         request
@@ -108,7 +114,34 @@ def unanswered_cut(context: FindingContext) -> Judgement | None:
         rows.append(observed(client, f"{api} to {server}: cut off {after}", group))
     requests, left = counted(count_exchanges(cut), "request"), count_exchanges(ended) - count_exchanges(cut)
     others = f" ({format_count(left)} more were left behind by clients that ended)" if left else ""
+    if _ended_themselves(context, cut):
+        return Judgement(f"{requests} cut off by clients that ended{others}", rows, Severity.NOTE)
     return Judgement(f"{requests} cut off: the connection closed before the response{others}", rows)
+
+
+def _ended_themselves(context: FindingContext, cut: list[Observation]) -> bool:
+    """Return whether clients closed the connections of these requests, and none of them is seen afterwards.
+
+    A client that closes in the last second of the capture may be back after it.
+    """
+    columns, capture_end = context.facts.columns, context.capture.last_time_ns or 0
+    last_ns: dict[tuple[str | None, str | None], int] = {}
+    ids, hosts = (columns.arrow(name).to_pylist() for name in ("client_id", "client_host"))
+    for client, seen_ns in zip(
+        zip(ids, hosts, strict=True), columns.ints("last_time_ns").tolist(), strict=True
+    ):
+        last_ns[client] = max(last_ns.get(client, 0), seen_ns)
+    by_client = set(context.facts.numbers[columns.equals("closed_by", "client")].tolist())
+    for request in cut:
+        place, closed_ns = request.location, request.closed_ns or 0
+        seen_ns = last_ns.get((place.client_id, place.client_host), 0)
+        if (
+            place.connection not in by_client
+            or closed_ns > capture_end - ENDED_NS
+            or seen_ns > closed_ns + ENDED_NS
+        ):
+            return False
+    return True
 
 
 def leader_moved(context: FindingContext) -> Judgement | None:

@@ -75,6 +75,8 @@ class Diagnosis(NamedTuple):
     speaks_for: tuple[str, ...] = ()
     speaks_against: tuple[str, ...] = ()
     severity: Severity | None = None
+    means: str = ""
+    """In place of what the cause says, where one sentence does not fit all of its incidents."""
 
     def names(self, relation: Relation) -> set[str]:
         """Return the servers, clients, groups or topics of the incident itself."""

@@ -122,7 +122,7 @@ CAUSES = (
         needs="as broker_killed, and leadership moved away from the server before its connections ended; "
         "several are one incident if each is back before the next one is stopped",
         against="no sign of a handover: it was killed",
-        means="The broker was shut down in good order: somebody or something restarted it, or all in turn.",
+        means="The broker was shut down in good order: somebody or something stopped or restarted it.",
         next="deployments and restarts at that time; controlled.shutdown.enable; how long it took to be back",
     ),
     Cause(
@@ -156,7 +156,8 @@ CAUSES = (
         ),
         needs="no byte from a server on any connection for a second or more, while requests of several "
         "connections waited",
-        against="its host did not acknowledge packets either: then the path or the host is dead",
+        "and other servers pause, too, or take 5 ms or more to the next replica fetch: hosts are busy",
+        "and other servers pause, too, or take 5 ms or more to their next replica fetch: hosts are busy",
         means="The process stood still while its host went on: a garbage collection pause, a disk "
         "that hung, a paused virtual machine or container.",
         next="the broker's log of garbage collection, its disks, its host (steal time, limits of the "
@@ -186,7 +187,8 @@ CAUSES = (
         "three times that of the other brokers nearly all the time; or it takes four times as long from a "
         "response to its next replica fetch",
         against="another server rises to a higher level at the same moment, or all of them rise; its round "
-        "trip rises too; it has more requests than before",
+        "trip rises too; it has more requests than before; all brokers take long to their next replica "
+        "fetch, and it not three times as long; a pause of a second is most of that time",
         means="The broker takes longer for the same requests: disks, processors, garbage collection, or a "
         "follower that it waits for.",
         next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "
@@ -312,7 +314,8 @@ CAUSES = (
         links=(Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, 0),),
         needs="latency of a server, a client, or of writes to one topic rises fourfold or more, for 5 s or "
         "more",
-        against="a server, path or quota that explains it",
+        against="a server, path or quota that explains it; on a busy host, with a pause of a broker, or with "
+        "a client that sends twice as much as before it is a note",
         means="Something changed at this moment, and the capture does not show what.",
         next="deployments, settings and load at that moment",
     ),

@@ -81,6 +81,7 @@ def commit_storm(case: Case) -> Diagnosis | None:
     count, batches, lasted = (commits.measures[name] for name in ("count", "batches", "lasted_ns"))
     extreme = count * SECOND >= MANY_COMMITS * max(lasted, SECOND) or count > A_BATCH * batches
     slowed = case.near(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 0)
+    slowed += case.near(("requests_open",), Relation.CLIENT, FELT_NS, 0)
     if not extreme and not any(one.begin_ns - commits.begin_ns <= FELT_NS for one in slowed):
         return plain._replace(severity=NOTE)
     return plain
@@ -351,6 +352,7 @@ CLIENT_CAUSES = (
         links=(
             *FOLLOWS_A_CLIENT,
             Link(("latency_rose", "client_latency_rose"), Relation.SERVER, 10 * SECOND, 30 * SECOND),
+            Link(("requests_open",), Relation.CLIENT, 10 * SECOND, 30 * SECOND),
         ),
         needs="a consumer commits offsets 40 times a second or more, for 5 s or more",
         against="its commits are refused; below 200 a second, one for each fetched batch, and without a "

@@ -164,7 +164,7 @@ def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal:
         speaks_against=diagnosis.speaks_against,
         signals=(*own, *led_to),
         evidence=tuple(evidence[:MAX_EVIDENCE]),
-        means=one.cause.means,
+        means=diagnosis.means or one.cause.means,
         next=one.cause.next,
     )
 

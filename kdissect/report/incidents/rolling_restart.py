@@ -70,4 +70,6 @@ def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
         core=core,
         speaks_for=("each was back before the next one was stopped", *first.speaks_for),
         speaks_against=(),
+        means="The brokers were shut down in good order, each when the one before was back: a rolling "
+        "restart.",
     )

@@ -29,9 +29,15 @@ HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
 
 FROZEN_NS, FROZEN_CALM_NS, SURELY_FROZEN_NS = 5 * SECOND // 2, 9 * SECOND // 5, 5 * SECOND
-"""A shorter silence is a pause that a busy broker may make; the second holds if no other server pauses.
+"""A shorter silence is a pause that a busy broker may make; the second holds if no other pauses or is busy.
 
 Below the third, pauses of other servers at other times count: they are what is normal in this capture.
+"""
+
+BUSY_REACTION_NS, BUSY_RATIO = 5_000_000, 3
+"""Brokers that take this long to their next replica fetch share a busy host, or are all busy.
+
+One of them is slow by itself only if it takes so many times as long as the others.
 """
 
 NOISE_RATIO = 2
@@ -203,7 +209,8 @@ def _is_long(case: Case) -> bool:
     ]
     if lasted < SURELY_FROZEN_NS and lasted < NOISE_RATIO * max(pauses, default=0):
         return False
-    return lasted >= (FROZEN_NS if pauses else FROZEN_CALM_NS)
+    calm = not pauses and case.anchor.measures.get("rival_reaction_ns", 0) < BUSY_REACTION_NS
+    return lasted >= (FROZEN_CALM_NS if calm else FROZEN_NS)
 
 
 def _refused_writes(case: Case) -> list[str]:
@@ -265,12 +272,14 @@ def _slow_follower(case: Case) -> Diagnosis | None:
     slowed = case.anchor
     if case.near(("follower_silent", "path_silent"), Relation.SERVER, SAME_MOMENT_NS, SECOND):
         return None
+    if slowed.end_ns and slowed.end_ns - slowed.begin_ns - paused_ns(case) < SLOW_LASTED_NS:
+        return None
     before, after = slowed.measures["before_ns"], slowed.measures["after_ns"]
     rivals_before, rivals_after = slowed.measures["rival_before_ns"], slowed.measures["rival_after_ns"]
     if (
         not rivals_before
         or rivals_after**2 * before >= rivals_before**2 * after
-        or ALIKE * rivals_after > after
+        or BUSY_RATIO * max(rivals_before, rivals_after) > after
     ):
         return None
     writes = case.near(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
@@ -322,12 +331,27 @@ def _load(case: Case) -> list[Signal]:
     return case.near(("load_grew",), Relation.SUBJECT, 0, 0)
 
 
-def is_marked(rose: Signal, capture_end_ns: int) -> bool:
-    """Return whether latency rose by so much, and for so long, that somebody should look."""
+def is_marked(rose: Signal, capture_end_ns: int, paused_ns: int = 0) -> bool:
+    """Return whether latency rose by so much, and for so long, that somebody should look.
+
+    `paused_ns` of that time are a pause, which is judged by itself.
+    """
     before, after = rose.measures["before_ns"], rose.measures["after_ns"]
-    lasted = (capture_end_ns if rose.end_ns is None else rose.end_ns) - rose.begin_ns
+    lasted = (capture_end_ns if rose.end_ns is None else rose.end_ns) - rose.begin_ns - paused_ns
     least = ALONE_MORE_NS if _rose_alone(rose) else SLOW_MORE_NS
     return after >= SLOW_RATIO * before and after - before >= least and lasted >= SLOW_LASTED_NS
+
+
+def paused_ns(case: Case) -> int:
+    """Return how long the server whose latency rose, or the servers of a client, sent nothing meanwhile."""
+    near = case.near(("server_silent",), Relation.SERVER, SECOND, 0)
+    return max((signal.measures["silent_ns"] for signal in near), default=0)
+
+
+def is_busy(rose: Signal) -> bool:
+    """Return whether all brokers take long to their next replica fetch, and this one not far longer."""
+    rivals = max(rose.measures.get(f"rival_reaction_{when}_ns", 0) for when in ("before", "after"))
+    return rivals >= BUSY_REACTION_NS and 0 < rose.measures["reaction_after_ns"] < BUSY_RATIO * rivals
 
 
 def _rose_alone(rose: Signal) -> bool:
@@ -384,7 +408,7 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     if case.near(("follower_silent", "path_silent"), Relation.SERVER, SAME_MOMENT_NS, SECOND):
         return None  # it waits for what does not arrive
     of_few = 2 * rose.measures["rose"] < rose.measures["present"]
-    if not is_marked(rose, case.end_ns) or of_few or rivals_rose(rose):
+    if not is_marked(rose, case.end_ns, paused_ns(case)) or of_few or rivals_rose(rose) or is_busy(rose):
         return None
     others = [
         signal

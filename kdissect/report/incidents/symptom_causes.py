@@ -2,14 +2,19 @@
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis, Relation
-from kdissect.report.incidents.server_causes import SAME_MOMENT_NS, is_marked, rivals_rose
+from kdissect.report.incidents.server_causes import SAME_MOMENT_NS, is_busy, is_marked, paused_ns, rivals_rose
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted
+from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
 
 WENT_AWAY = 4
 """A client that sends so many times fewer requests has ended, or moved to another host."""
+
+CLIENTS_NAMED = 3
+TIMES = ("before", "after")
+MORE_REQUESTS = 2
+"""A client that sends so many times the requests as latency rises makes it rise."""
 
 UNKNOWN = 0.3
 """How certain a change without a reason is to be the cause of anything: less than causes that are known."""
@@ -34,7 +39,7 @@ def latency_changed(case: Case) -> Diagnosis | None:
     rose = case.anchor
     if rose.subject.kind is SubjectKind.TOPIC:
         return _topic_changed(rose)
-    if not is_marked(rose, case.end_ns) or _went_away(rose):
+    if not is_marked(rose, case.end_ns, paused_ns(case)) or _went_away(rose):
         return None
     together = [
         signal
@@ -45,28 +50,67 @@ def latency_changed(case: Case) -> Diagnosis | None:
     if not of_server and len(together) > 1:
         return None  # servers are what became slow, and each of them is an anchor, too
     servers = sorted({signal.subject.name for signal in (rose, *together)}) if of_server else []
-    before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in ("before", "after"))
+    before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in TIMES)
     api = api_name(rose.measures["api_key"])
     where = (
         f"{api} at {counted(len(servers), 'broker')}" if len(servers) > 1 else f"{api} of {rose.subject.name}"
     )
-    everywhere = rivals_rose(rose)
-    rivals = "other servers" if of_server else "other clients"
+    loaders = _loaders(case)
+    doubts = _doubts(case)
     cluster = Subject(kind=SubjectKind.CLUSTER, name="the cluster")
     return Diagnosis(
         cluster if len(servers) > 1 else rose.subject,
         rose.begin_ns,
         rose.end_ns,
-        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and nothing in the capture "
-        "shows why",
+        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and {_reason(loaders)}",
         UNKNOWN,
         (rose, *(together if len(servers) > 1 else ())),
-        speaks_against=(
-            "no server, path or quota explains it",
-            *((f"requests of {rivals} became slower at the same time",) if everywhere else ()),
-        ),
-        severity=Severity.NOTE if everywhere else None,
+        speaks_against=("no server, path or quota explains it", *doubts),
+        severity=Severity.NOTE if doubts or loaders else None,
     )
+
+
+def _reason(loaders: list[Signal]) -> str:
+    """Return the end of the sentence about latency that rose: which clients send more, if any do."""
+    if not loaders:
+        return "nothing in the capture shows why"
+    before, after = (
+        sum(one.measures[f"requests_per_1000_s_{when}"] for one in loaders) / 1000 for when in TIMES
+    )
+    names = listed([one.subject.name for one in loaders], CLIENTS_NAMED)
+    return f"{names} sent {after:.3g} requests a second in place of {before:.3g} since then"
+
+
+def _loaders(case: Case) -> list[Signal]:
+    """Return the clients that send far more requests since latency rose, and whose latency rose, too."""
+    near = case.near(("client_latency_rose",), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+    return [
+        one
+        for one in (case.anchor, *near)
+        if one.subject.kind is SubjectKind.CLIENT
+        and abs(one.begin_ns - case.anchor.begin_ns) <= SAME_MOMENT_NS
+        and one.measures["requests_per_1000_s_after"]
+        > MORE_REQUESTS * one.measures["requests_per_1000_s_before"]
+        > 0
+    ]
+
+
+def _doubts(case: Case) -> list[str]:
+    """Return what shows that a busy host, or a short pause of a broker, may be all that there is."""
+    rose = case.anchor
+    doubts = []
+    if rivals_rose(rose):
+        rivals = "servers" if rose.subject.kind is SubjectKind.SERVER else "clients"
+        doubts.append(f"requests of other {rivals} became slower at the same time")
+    levels = (rose, *case.near(("latency_rose",), Relation.ANYWHERE, SAME_MOMENT_NS, 0))
+    if any(one.kind == "latency_rose" and is_busy(one) for one in levels):
+        doubts.append("all brokers took long between replica fetches, as on a busy host")
+    paused = case.near(("server_silent",), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+    if paused:
+        longest = max(paused, key=lambda one: one.measures["silent_ns"])
+        lasted = format_duration(longest.measures["silent_ns"])
+        doubts.append(f"{longest.subject.name} sent nothing for {lasted} meanwhile")
+    return doubts
 
 
 def _topic_changed(rose: Signal) -> Diagnosis:

@@ -16,6 +16,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.replicated import REPLICATED
@@ -42,6 +43,9 @@ ENDED_SHARE = 0.6
 WENT_ON_NS = SECOND // 20
 """A client that is seen this long after its connections ended did not end itself."""
 
+AROUND_NS = 10 * SECOND
+"""How far before and after a silence the pace of the other brokers is looked at."""
+
 APART_NS = 15 * SECOND
 """Refused attempts with less than this between them are of one spell: clients back off for seconds."""
 
@@ -55,7 +59,7 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _silences(context: SignalContext) -> Iterator[Signal]:
     replies, waits = context.table(REPLIES), context.table(WAITS)
-    rows = context.facts.rows(waits)
+    rows, fetches = context.facts.rows(waits), follower_fetches(context)
     of_server = np.full(waits.rows, -1)
     of_server[rows >= 0] = context.connections.server[rows[rows >= 0]]
     hosts, ports = (replies.arrow(name).to_pylist() for name in ("server_host", "server_port"))
@@ -66,7 +70,8 @@ def _silences(context: SignalContext) -> Iterator[Signal]:
             waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
             silent = np.unique(rows[waiting])
             if len(silent) >= SILENT_CONNECTIONS or _is_only_one(context, number, silent, (begin, end)):
-                yield from _silence(context, name, waits, waiting, rows, (begin, end))
+                pace = _rival_reaction_ns(context, fetches, name, (begin, end))
+                yield from _silence(context, name, waits, waiting, rows, (begin, end), pace)
 
 
 def _gaps(replies: TableColumns, rows: Ints, span_ns: tuple[int, int]) -> list[tuple[int, int]]:
@@ -109,6 +114,7 @@ def _silence(
     waiting: Ints,
     connections: Ints,
     span: tuple[int, int],
+    rival_reaction_ns: int,
 ) -> Iterator[Signal]:
     silent = np.unique(connections[waiting])
     earliest = int(waits.ints("first_begin_ns")[waiting].min())
@@ -133,12 +139,27 @@ def _silence(
             "requests": requests,
             "silent_ns": span[1] - begin,
             "own_requests": int(waits.ints("exchanges")[waiting][~replicated].sum()),
+            "rival_reaction_ns": rival_reaction_ns,
         },
         clients=context.clients_of(silent),
         requests=requests,
         wait_ns=wait_ns,
         evidence=_connections(context, name, silent, f"waited up to {lasted}"),
     )
+
+
+def _rival_reaction_ns(
+    context: SignalContext, fetches: FollowerFetches, name: str, span: tuple[int, int]
+) -> int:
+    """Return how long the other brokers take to their next replica fetch around a silence; 0: unknown."""
+    grid = context.grid
+    if grid is None:
+        return 0
+    others = fetches.of({follower for follower in fetches.followers if follower != name})
+    begin, end = ((time_ns - grid.start_ns) // grid.step_ns for time_ns in span)
+    around = AROUND_NS // grid.step_ns
+    sides = range(max(begin - around, 0), begin), range(end + 1, end + 1 + around)
+    return max(others.level_ns(side) or 0 for side in sides)
 
 
 def _connections(context: SignalContext, name: str, rows: Ints, detail: str) -> list[Evidence]:

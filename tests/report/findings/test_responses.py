@@ -3,6 +3,7 @@
 import pytest
 
 from kdissect.report.model.findings import Severity
+from kdissect.report.model.summary import CaptureFacts
 from tests.helpers.finding_cases import FindingCase, check_case, check_recorded_case, findings_of
 from tests.helpers.paper_capture import MS, T
 from tests.helpers.report_rows import (
@@ -12,6 +13,7 @@ from tests.helpers.report_rows import (
     PRODUCE,
     SECOND,
     VOTE,
+    Row,
     connection,
     exchange_of,
     failing,
@@ -179,3 +181,25 @@ def test_cut_requests_add_up_to_what_the_table_says():
     assert cut.title.startswith("3 requests cut off: ")
     assert cut.title.endswith(" (4 more were left behind by clients that ended)")
     assert [row.count for row in cut.evidence] == [3]
+
+
+@pytest.mark.parametrize(
+    ("ended", "severity"),
+    [
+        ({"closed_by": "client"}, Severity.NOTE),
+        ({"closed_by": "server"}, Severity.WARNING),
+        ({"closed_by": "client", "again": True}, Severity.WARNING),
+    ],
+    ids=["the client ended", "the server closed", "the client is back"],
+)
+def test_requests_under_way_when_their_client_ended_are_a_note(ended: Row, severity: Severity) -> None:
+    others = [connection(2, last_time_ns=T + 90 * SECOND)]
+    if ended.pop("again", False):
+        others.append(
+            connection(3, last_time_ns=T + 80 * SECOND, client_host="10.1.0.1", client_id="client-1")
+        )
+    facts = CaptureFacts(first_time_ns=T, last_time_ns=T + 90 * SECOND)
+    summary = report(unanswered(PRODUCE, 59_000), [], [connection(1, **ended), *others], facts)
+    (cut,) = (finding for finding in summary.findings if finding.name == "unanswered_cut")
+    assert cut.severity is severity
+    assert ("cut off by clients that ended" in cut.title) == (severity is Severity.NOTE)

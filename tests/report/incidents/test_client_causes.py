@@ -316,6 +316,23 @@ def test_commits_after_each_batch_are_a_note_until_they_are_very_many(every_ms, 
     assert incident.severity == severity
 
 
+def test_commits_that_nobody_answers_any_more_belong_to_their_storm(tmp_path):
+    """One commit after each batch, 50 a second, and the coordinator does not keep up."""
+    story = Story()
+    background(story)
+    commits(story, 20)
+    line = story.connect("10.1.0.2", client_id="eager", at_ms=9900)
+    for number in range(500):
+        fetch(line, 10_000 + 20 * number, number, number + 1)
+    late = story.connect("10.1.0.2", client_id="eager", at_ms=9900)
+    request = {"group_id": "readers", "generation_id_or_member_epoch": 1, "member_id": "m", "topics": []}
+    for number in range(50):
+        late.ask(12_000 + 100 * number, ApiKey.OFFSET_COMMIT, 3, request)
+    found = analyzed(story, tmp_path).incidents
+    assert (found[0].cause, found[0].severity) == ("commit_storm", Severity.WARNING)
+    assert "requests_unanswered" not in {one.cause for one in found}
+
+
 @pytest.mark.parametrize(("slow_until_ms", "is_blamed"), [(28_000, True), (18_000, False)])
 def test_a_deployment_is_blamed_for_latency_that_stays(slow_until_ms, is_blamed, tmp_path):
     def deployed(story):

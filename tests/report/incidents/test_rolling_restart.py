@@ -26,6 +26,12 @@ def stopped(node: int, at_s: float, back_s: float | None) -> list[Signal]:
     ]  # fmt: skip
 
 
+def meaning(*signals: list[Signal]) -> str:
+    """Return what the only incident means."""
+    (incident,), _ = find_incidents([one for own in signals for one in own], (0, 200 * SECOND), 1000)
+    return incident.means
+
+
 def found(*signals: list[Signal]) -> list[tuple[str, int, str]]:
     """Return cause, begin in seconds and headline of the incidents of brokers."""
     rows = sorted((one for own in signals for one in own), key=lambda one: one.begin_ns)
@@ -51,3 +57,9 @@ def test_brokers_that_are_gone_together_or_at_other_times_are_several(second: li
 def test_a_broker_that_is_stopped_alone() -> None:
     ((_, _, headline),) = found(stopped(3, 20, 40))
     assert headline.lower().startswith(f"{name_of(3)} was stopped at")
+
+
+def test_the_meaning_tells_one_restart_from_a_rolling_one() -> None:
+    alone, in_turn = meaning(stopped(3, 20, 40)), meaning(stopped(3, 20, 40), stopped(1, 45, 70))
+    assert alone == "The broker was shut down in good order: somebody or something stopped or restarted it."
+    assert in_turn.endswith("each when the one before was back: a rolling restart.")

@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.incidents.cause import Case, SignalIndex
+from kdissect.report.incidents.server_causes import broker_slow
 from kdissect.report.model.findings import Severity
-from kdissect.report.model.incidents import Incident
+from kdissect.report.model.incidents import Incident, Signal, SubjectKind
+from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_capture import T0_MS, Story
-from tests.helpers.told_cluster import NODES, PRODUCERS, Took, cluster, name_of, refuse
+from tests.helpers.told_cluster import NODES, PRODUCERS, Took, cluster, name_of, refuse, replicate
 from tests.helpers.told_groups import analyzed, heartbeat, produce
 
 MOMENT_S = 15
+SECOND, MS = 10**9, 10**6
 
 
 def warnings(story: Story, tmp_path: Path) -> list[Incident]:
@@ -136,6 +140,50 @@ def test_a_broker_that_stood_still_and_came_back(lasted_s: float, tmp_path: Path
     assert (incident.cause, incident.subject.name) == ("broker_frozen", name_of(3))
     assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S, abs=0.3)
     assert seconds_of(incident.end_ns) == pytest.approx(MOMENT_S + lasted_s, abs=0.3)
+
+
+@pytest.mark.parametrize(("reaction_ms", "found"), [(1.5, ["broker_frozen"]), (8, [])], ids=["calm", "busy"])
+def test_a_pause_of_two_seconds_counts_if_the_other_brokers_are_quick(
+    reaction_ms: float, found: list[str], tmp_path: Path
+) -> None:
+    """Brokers that need long between replica fetches have a busy host, whose processes pause for as long."""
+    took = pause(3, MOMENT_S, 2)
+    story, _ = cluster(took)
+    replicate(story, lambda node, leader, at_ms: (30 + (took(leader, at_ms) or 0), reaction_ms))
+    assert [one.cause for one in warnings(story, tmp_path)] == found
+
+
+def rise(**more: int) -> Signal:
+    """Return latency of a broker that went from 4 to 200 ms for six seconds."""
+    measures = {"before_ns": 4 * MS, "after_ns": 200 * MS, "own_before_ns": MS, "own_after_ns": 40 * MS}
+    measures |= {"times_1000": 0, "rival_times_1000": 0, "rose": 3, "present": 3, "api_key": 0}
+    broker = (SubjectKind.SERVER, name_of(2))
+    return make_signal("latency_rose", broker, (10 * SECOND, 16 * SECOND), "…", measures=measures | more)
+
+
+@pytest.mark.parametrize(("silent_ms", "is_told"), [(500, True), (1_200, False)], ids=["slow", "a pause"])
+def test_the_time_of_a_pause_is_no_time_of_slowness(silent_ms: int, is_told: bool) -> None:
+    """A pause that is too short to be told makes requests slow that wait behind it."""
+    rose, span = rise(), (11 * SECOND, 12 * SECOND)
+    silent = {"silent_ns": silent_ms * MS}
+    paused = make_signal("server_silent", (SubjectKind.SERVER, name_of(2)), span, "…", measures=silent)
+    case = Case(rose, SignalIndex((rose, paused)), (0, 30 * SECOND))
+    assert (broker_slow(case) is not None) == is_told
+
+
+@pytest.mark.parametrize(
+    ("reaction_ms", "rivals_ms", "is_told"),
+    [(13, 8, False), (30, 8, True), (13, 2, True)],
+    ids=["busy host", "slow", "others are quick"],
+)
+def test_a_broker_is_slow_if_it_is_slower_than_a_busy_host(
+    reaction_ms: int, rivals_ms: int, is_told: bool
+) -> None:
+    reaction = {"reaction_before_ns": 1_500_000 * min(reaction_ms, 1), "reaction_after_ns": reaction_ms * MS}
+    rivals = {"rival_reaction_before_ns": rivals_ms * MS // 2, "rival_reaction_after_ns": rivals_ms * MS}
+    rose = rise(**reaction, **rivals)
+    case = Case(rose, SignalIndex((rose,)), (0, 30 * SECOND))
+    assert (broker_slow(case) is not None) == is_told
 
 
 def test_the_only_connection_of_a_server_shows_that_it_stood_still(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_response
-from kdissect.report.incidents.cause import Case, SignalIndex
+from kdissect.report.incidents.cause import Case, Diagnosis, SignalIndex
 from kdissect.report.incidents.symptom_causes import latency_changed
-from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.segment_wire import frame
 from tests.helpers.told_capture import Line
@@ -67,12 +68,46 @@ def test_responses_that_need_long_from_their_first_byte_to_their_last(
     assert not found or "590ms each from the first to the last byte" in incidents[0].headline
 
 
+def rise_of_a_client(**more: int) -> Signal:
+    """Return latency of a client that went from 3 to 32 ms, and stays there."""
+    measures = {"before_ns": 3_000_000, "after_ns": 32_000_000, "times_1000": 0, "rival_times_1000": 1001}
+    measures |= {"requests_per_1000_s_before": 15_000, "requests_per_1000_s_after": 15_000}
+    measures |= {"api_key": ApiKey.PRODUCE, "rose": 3, "present": 3}
+    subject = (SubjectKind.CLIENT, "importer at 10.1.0.8")
+    return make_signal("client_latency_rose", subject, (10 * SECOND, None), "…", measures=measures | more)
+
+
+def judged(rose: Signal, *others: Signal) -> Diagnosis | None:
+    return latency_changed(Case(rose, SignalIndex((rose, *others)), (0, 30 * SECOND)))
+
+
 @pytest.mark.parametrize(("after", "told"), [(14_000, True), (600, False)], ids=["goes on", "has ended"])
 def test_the_last_requests_of_a_client_are_no_new_level(after: int, told: bool) -> None:
-    levels = {"before_ns": 3_000_000, "after_ns": 32_000_000, "times_1000": 0, "rival_times_1000": 1001}
-    rates = {"requests_per_1000_s_before": 15_000, "requests_per_1000_s_after": after}
-    span = (10 * SECOND, None)
-    subject = (SubjectKind.CLIENT, "importer at 10.1.0.8")
-    measures = {**levels, **rates, "api_key": ApiKey.PRODUCE, "rose": 3, "present": 3}
-    rose = make_signal("client_latency_rose", subject, span, "…", measures=measures)
-    assert (latency_changed(Case(rose, SignalIndex((rose,)), (0, 30 * SECOND))) is not None) == told
+    assert (judged(rise_of_a_client(requests_per_1000_s_after=after)) is not None) == told
+
+
+def test_a_client_that_sends_far_more_makes_its_requests_slow():
+    plain, busier = judged(rise_of_a_client()), judged(rise_of_a_client(requests_per_1000_s_after=60_000))
+    assert (plain.severity, busier.severity) == (None, Severity.NOTE)
+    assert plain.headline.endswith("and nothing in the capture shows why")
+    assert busier.headline.endswith(
+        "importer at 10.1.0.8 sent 60 requests a second in place of 15 since then"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "measures", "doubt"),
+    [
+        ("server_silent", {"silent_ns": 1_200_000_000}, "broker 2 sent nothing for 1.20s meanwhile"),
+        (
+            "latency_rose",
+            {"reaction_after_ns": 9_000_000, "rival_reaction_after_ns": 8_000_000},
+            "all brokers took long between replica fetches, as on a busy host",
+        ),
+    ],
+)
+def test_latency_on_a_busy_host_is_a_note(kind: str, measures: dict[str, int], doubt: str) -> None:
+    levels = {"before_ns": 5_000_000, "after_ns": 9_000_000, "times_1000": 0, "rival_times_1000": 0}
+    broker, span = (SubjectKind.SERVER, "broker 2"), (11 * SECOND, 13 * SECOND)
+    diagnosis = judged(rise_of_a_client(), make_signal(kind, broker, span, "…", measures=levels | measures))
+    assert (diagnosis.severity, diagnosis.speaks_against[1:]) == (Severity.NOTE, (doubt,))

@@ -1,37 +1,17 @@
 """A broker that is slow shows it as a follower: told as stories of replica fetches."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Incident
 from kdissect.report.model.summary import Summary
-from tests.helpers.told_capture import T0_MS, Story
-from tests.helpers.told_cluster import HOSTS, NODES, cluster, name_of
+from tests.helpers.told_capture import T0_MS
+from tests.helpers.told_cluster import Pace, cluster, name_of, replicate
 from tests.helpers.told_groups import analyzed
 
 MOMENT_MS, END_MS = 15_000, 30_000
-Pace = Callable[[int, int, float], tuple[float, float]]
-"""How long a leader holds the Fetch of a follower (numbers) at a time, and the time to the next one."""
-
-
-def replicate(story: Story, pace: Pace) -> None:
-    """Have each broker fetch from the others."""
-    for follower in NODES:
-        for leader in NODES:
-            if follower == leader:
-                continue
-            ends = HOSTS[NODES.index(follower)], (HOSTS[NODES.index(leader)], 9092)
-            line = story.connect(*ends, client_id=f"broker-{follower}-fetcher-0")
-            at_ms = 10.0 + follower + 3 * leader
-            while at_ms < END_MS:
-                held, reaction = pace(follower, leader, at_ms)
-                request = {"replica_id": follower, "max_wait_ms": 500, "min_bytes": 1, "topics": []}
-                line.call(at_ms, held, ApiKey.FETCH, 7, request, {"responses": []})
-                at_ms += held + reaction
 
 
 def report(pace: Pace, tmp_path: Path) -> Summary:
@@ -74,3 +54,16 @@ def test_a_broker_that_is_slow_as_a_follower(held_ms: float, tmp_path: Path) -> 
 )
 def test_followers_that_are_no_warning(pace: Pace, tmp_path: Path) -> None:
     assert warned(report(pace, tmp_path)) == []
+
+
+@pytest.mark.parametrize(("slow_ms", "found"), [(18, []), (40, ["broker_slow"])], ids=["busy host", "slow"])
+def test_followers_on_a_busy_host_differ(slow_ms: float, found: list[str], tmp_path: Path) -> None:
+    """The other brokers need 8 ms, too."""
+
+    def pace(node: int, _: int, at_ms: float) -> tuple[float, float]:
+        usual, busy = (2.4, slow_ms) if node == 2 else (3, 8)
+        return 30, busy if at_ms > MOMENT_MS else usual
+
+    story, _ = cluster(lambda node, at_ms: 100 if at_ms > MOMENT_MS else 3, seconds=END_MS / 1000)
+    replicate(story, pace)
+    assert [one.cause for one in warned(analyzed(story, tmp_path))] == found
