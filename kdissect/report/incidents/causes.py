@@ -156,8 +156,9 @@ CAUSES = (
         ),
         needs="no byte from a server on any connection for a second or more, while requests of several "
         "connections waited",
-        "and other servers pause, too, or take 5 ms or more to the next replica fetch: hosts are busy",
-        "and other servers pause, too, or take 5 ms or more to their next replica fetch: hosts are busy",
+        against="its host did not acknowledge packets either: then the path or the host is dead; it is "
+        "short, and other servers pause, too, or take 5 ms or more to their next replica fetch: hosts are "
+        "busy",
         means="The process stood still while its host went on: a garbage collection pause, a disk "
         "that hung, a paused virtual machine or container.",
         next="the broker's log of garbage collection, its disks, its host (steal time, limits of the "
