@@ -22,6 +22,9 @@ OWNER = "owner.json"
 RENEW_S = 10.0
 LEASE_S = 3 * RENEW_S
 POLL_S = 0.5
+REPLACING_S = 0.2
+"""Time after which a file that is not there is looked for again. HDFS replaces one by removing the old one
+first."""
 
 
 class CheckpointLease:
@@ -32,6 +35,7 @@ class CheckpointLease:
         self._folder = folder
         self._token = secrets.token_hex(8)
         self._renewals = 0
+        self._writing = threading.Lock()  # else the lease may be looked for while it is replaced
         self._end = threading.Event()
         _wait_until_free(folder, lease_s)
         self._write()
@@ -40,7 +44,9 @@ class CheckpointLease:
 
     def check(self) -> None:
         """Raise LeaseError if another run has taken the lease, OSError."""
-        if (found := _read(self._folder)) is None or found.get("token") != self._token:
+        with self._writing:
+            found = _read(self._folder)
+        if found is None or found.get("token") != self._token:
             raise LeaseError
 
     def close(self) -> None:
@@ -59,7 +65,8 @@ class CheckpointLease:
             "process": os.getpid(),
             "renewals": self._renewals,
         }
-        self._folder.write(OWNER, json.dumps(owner).encode())
+        with self._writing:
+            self._folder.write(OWNER, json.dumps(owner).encode())
 
     def _renew(self, lease_s: float) -> None:
         while not self._end.wait(lease_s / (LEASE_S / RENEW_S)):
@@ -73,23 +80,34 @@ class LeaseError(Exception):
 
 
 def _wait_until_free(folder: StorageFolder, lease_s: float) -> None:
-    first = _read(folder)
+    first = _seen(folder)
     if first is None or not _may_live(first):
         return
     until = time.monotonic() + lease_s
     while time.monotonic() < until:
         time.sleep(min(POLL_S, lease_s))
-        if (found := _read(folder)) is None:
+        if (found := _seen(folder)) is None:
             return
         if found != first:
             raise LeaseError
 
 
+def _seen(folder: StorageFolder) -> dict[str, Any] | None:
+    """Return what an owner has written, also if it is writing."""
+    if (found := _read(folder)) is None:
+        time.sleep(REPLACING_S)
+        found = _read(folder)
+    return found
+
+
 def _read(folder: StorageFolder) -> dict[str, Any] | None:
-    """Return what the owner has written; None without one, or if it is no such file."""
-    with suppress(FileNotFoundError, ValueError):
-        found = json.loads(folder.read(OWNER))
-        return found if isinstance(found, dict) else None
+    """Return what the owner has written; None without one, nothing of a file that is half written."""
+    with suppress(FileNotFoundError):
+        try:
+            found = json.loads(folder.read(OWNER))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
     return None
 
 

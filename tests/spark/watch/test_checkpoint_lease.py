@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from kdissect.capture.storage_folder import StorageFolder, open_folder
+from kdissect.capture.storage_folder import StorageFolder, _NearFolder, open_folder
 from kdissect.spark.watch.checkpoint_lease import OWNER, CheckpointLease, LeaseError
 
 SHORT_S = 0.3
@@ -44,6 +45,55 @@ def test_a_lease_that_nobody_renews_is_taken(folder: StorageFolder, content: byt
     else:
         folder.write(OWNER, content)
     CheckpointLease(folder, SHORT_S).close()
+
+
+class InSteps(_NearFolder):
+    """A store in which a file is away, and then empty, for a moment whenever it is written again."""
+
+    def write(self, name: str, data: bytes) -> None:
+        self.remove(name)
+        time.sleep(0.01)
+        super().write(name, b"")
+        time.sleep(0.01)
+        super().write(name, data)
+
+
+def test_the_owner_keeps_a_lease_that_it_renews(tmp_path: Path) -> None:
+    lease = CheckpointLease(InSteps(tmp_path), 0.06)
+    try:
+        for _ in range(50):
+            lease.check()
+            time.sleep(0.002)
+    finally:
+        lease.close()
+
+
+class AtABadMoment(_NearFolder):
+    """A store that is asked just when a file is away, or has nothing in it yet, and then again."""
+
+    def __init__(self, path: Path, seen: bytes | None) -> None:
+        super().__init__(path)
+        self._seen, self._reads = seen, 0
+
+    def read(self, name: str) -> bytes:
+        self._reads += 1
+        if self._reads > 1:
+            return super().read(name)
+        if self._seen is None:
+            raise FileNotFoundError
+        return self._seen
+
+
+@pytest.mark.parametrize("seen", [None, b""])
+def test_a_lease_that_is_being_renewed_is_not_free(
+    folder: StorageFolder, tmp_path: Path, seen: bytes | None
+) -> None:
+    lease = CheckpointLease(folder, SHORT_S)
+    try:
+        with pytest.raises(LeaseError):
+            CheckpointLease(AtABadMoment(tmp_path, seen), 10)
+    finally:
+        lease.close()
 
 
 def test_nobody_waits_for_a_process_of_this_machine_that_is_gone(
