@@ -49,6 +49,10 @@ LATE_SYN_BYTES = 1 << 20
 CLOSED_NS = 240 * 10**9
 
 
+# Endpoints as bytes.
+KEY = np.dtype([("a_host", "V16"), ("a_port", ">i4"), ("b_host", "V16"), ("b_port", ">i4")])
+
+
 class Endpoints(NamedTuple):
     """The canonical 4-tuple of a connection: A is the lower end; addresses as 16 bytes."""
 
@@ -130,7 +134,7 @@ class FlowProcessor:
         self._follows_tcp = follows_tcp
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
-        self._current: dict[Endpoints, int] = {}
+        self._current: dict[bytes, int] = {}  # by `_key_of`
         self._engine = StreamEngine(max_versions, most_held, tokens)
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
@@ -197,8 +201,9 @@ class FlowProcessor:
         """Forget connections that `end` has ended; later ones get their rows."""
         for row in rows.tolist():
             del self.row_of[self.numbers[row]]
-            if self._current.get(self.endpoints[row]) == row:
-                del self._current[self.endpoints[row]]
+            key = _key_of(self.endpoints[row])
+            if self._current.get(key) == row:
+                del self._current[key]
         self._engine.forget(rows)
         self.tls.forget(rows)
 
@@ -234,7 +239,7 @@ class FlowProcessor:
         self.numbers = list(range(self.begun))
         self.row_of = dict(zip(self.numbers, self.numbers, strict=True))
         for row in np.flatnonzero(value["newest"]).tolist():
-            self._current[self.endpoints[row]] = row
+            self._current[_key_of(self.endpoints[row])] = row
         self._engine.resume(value["engine"], first_split)
         self.tcp.resume(value["tcp"], first_split)
         self.tls.resume(value["tls"], first_split)
@@ -256,31 +261,43 @@ class FlowProcessor:
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""
+        keys = _keys_of(pieces)
         first_segment = np.cumsum(counts) - counts
-        rows = np.empty(pieces.num_rows, np.int64)
-        columns = [pieces[name].to_pylist() for name in (*Endpoints._fields, "first_time_ns")]
-        of_row: dict[int, list[Int64s]] = {}  # its segments in this split so far
-        for piece, (a_host, a_port, b_host, b_port, first_ns) in enumerate(zip(*columns, strict=True)):
-            ends = Endpoints(a_host, a_port, b_host, b_port)
-            row = self._current.get(ends)
-            part = segments[:, first_segment[piece] : first_segment[piece] + counts[piece]]
-            opening = _opening(part)
-            used_again = (
-                row is not None and opening >= 0 and self._is_used_again(row, opening, of_row.get(row, []))
-            )
-            if row is None or used_again:
-                row = self.new_connection(ends, first_ns)
-            of_row.setdefault(row, []).append(part)
-            if opening >= 0:
-                opened_by = array_of(self.state.connections)["opened_by"]
-                opened_by[row] = opening if opened_by[row] < 0 else opened_by[row]
-            rows[piece] = row
+        openings = _openings(segments, first_segment, counts)
+        rows = np.array([self._current.get(key, -1) for key in keys], np.int64)
+        unclear = {keys[piece] for piece in np.flatnonzero((rows < 0) | (openings >= 0)).tolist()}
+        if unclear:
+            chosen = [piece for piece, key in enumerate(keys) if key in unclear]
+            parts = [segments[:, first_segment[piece] :][:, : counts[piece]] for piece in chosen]
+            rows[chosen] = self._begin_connections(pieces.take(chosen), openings[chosen].tolist(), parts)
         connections = array_of(self.state.connections)
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
         np.add.at(connections["packets"], rows, packets)
         np.add.at(connections["zero_windows"], rows, pieces["zero_windows"].to_numpy())
         np.add.at(connections["duplicates"], rows, pieces["duplicates"].to_numpy())
         np.maximum.at(connections["last_ns"], rows, pieces["last_time_ns"].to_numpy())
+        return rows
+
+    def _begin_connections(
+        self, pieces: pa.RecordBatch, openings: Sequence[int], parts: Sequence[Int64s]
+    ) -> list[int]:
+        """Return the rows of pieces whose 4-tuples are new or may be used again.
+
+        Each piece has its opening, as in `opened_by`, and its segments.
+        """
+        rows: list[int] = []
+        columns = [pieces[name].to_pylist() for name in ("first_time_ns", *Endpoints._fields)]
+        of_row: dict[int, list[Int64s]] = {}  # its segments in this split so far
+        for opening, part, first_ns, *four in zip(openings, parts, *columns, strict=True):
+            ends = Endpoints(*four)
+            row = self._current.get(_key_of(ends), -1)
+            if row < 0 or (opening >= 0 and self._is_used_again(row, opening, of_row.get(row, []))):
+                row = self.new_connection(ends, first_ns)
+            of_row.setdefault(row, []).append(part)
+            if opening >= 0:
+                opened_by = array_of(self.state.connections)["opened_by"]
+                opened_by[row] = opening if opened_by[row] < 0 else opened_by[row]
+            rows.append(row)
         return rows
 
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
@@ -312,15 +329,35 @@ class FlowProcessor:
         self.numbers[row : row + 1] = [self.begun]
         self.row_of[self.begun] = row
         self.begun += 1
-        self._current[ends] = row
+        self._current[_key_of(ends)] = row
         return row
 
 
-def _opening(part: Int64s) -> int:
-    """Return a piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
-    if part.shape[1] == 0 or part[FLAGS, 0] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
-        return -1
-    return int((part[FLAGS, 0] & FLAG_B_TO_A) << 32 | part[SEQ, 0])
+def _key_of(ends: Endpoints) -> bytes:
+    """Return endpoints as one text: a batch may have 100,000 pieces, whose tuples took 2 us each."""
+    return b"".join((ends.a_host, ends.a_port.to_bytes(4), ends.b_host, ends.b_port.to_bytes(4)))
+
+
+def _keys_of(pieces: pa.RecordBatch) -> list[bytes]:
+    """Return the endpoints of each piece as `_key_of` does."""
+    keys = np.empty(pieces.num_rows, KEY)
+    for side in ("a", "b"):
+        host = pieces[f"{side}_host"]
+        keys[f"{side}_host"] = np.frombuffer(host.buffers()[1], "V16")[host.offset :][: len(host)]
+        keys[f"{side}_port"] = pieces[f"{side}_port"].to_numpy()
+    texts: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
+    return texts
+
+
+def _openings(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:
+    """Return each piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
+    openings = np.full(len(first), -1, np.int64)
+    pieces = np.flatnonzero(counts)
+    flags = segments[FLAGS, first[pieces]]
+    is_syn = flags & (FLAG_SYN | FLAG_ACK) == FLAG_SYN
+    sequence = segments[SEQ, first[pieces]]
+    openings[pieces] = np.where(is_syn, (flags & FLAG_B_TO_A) << 32 | sequence, -1)
+    return openings
 
 
 def _first_sent(part: Int64s, side: int) -> int:

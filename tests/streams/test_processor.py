@@ -5,8 +5,21 @@ import random
 import weakref
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.segment_index import (
+    FLAG_ACK,
+    FLAG_B_TO_A,
+    FLAG_SYN,
+    FLAGS,
+    PIECES,
+    SEGMENT_COLUMNS,
+    SEQ,
+)
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, ExchangeRow
+from kdissect.streams.processor import Endpoints, _key_of, _keys_of, _openings
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.helpers.followed import VERSIONS, brief, follow, row
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -112,3 +125,29 @@ def test_a_processor_is_freed_when_nobody_holds_it(wire: Wire) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_keys_of_pieces_are_those_of_their_endpoints() -> None:
+    rng = random.Random(4)
+    ends = [
+        Endpoints(rng.randbytes(16), rng.randrange(1 << 16), rng.randbytes(16), rng.randrange(1 << 16))
+        for _ in range(20)
+    ]
+    columns = {name: pa.array(values, PIECES.field(name).type) for name, values in _by_name(ends).items()}
+    pieces = pa.record_batch(columns)
+    assert _keys_of(pieces) == [_key_of(one) for one in ends]
+    assert _keys_of(pieces.slice(3, 5)) == [_key_of(one) for one in ends[3:8]]
+    assert len({*map(_key_of, ends)}) == len(ends)
+
+
+def _by_name(ends: list[Endpoints]) -> dict[str, list[object]]:
+    return dict(zip(Endpoints._fields, map(list, zip(*ends, strict=True)), strict=True))
+
+
+def test_only_a_bare_syn_opens() -> None:
+    flags = [FLAG_SYN, FLAG_SYN | FLAG_ACK, FLAG_SYN | FLAG_B_TO_A, FLAG_ACK, FLAG_SYN]
+    segments = np.zeros((SEGMENT_COLUMNS, len(flags)), np.int64)
+    segments[FLAGS], segments[SEQ] = flags, [10, 11, 12, 13, 14]
+    counts = np.array([1, 1, 0, 1, 2])  # the third piece has no segment, the last one begins with an ACK
+    found = _openings(segments, np.cumsum(counts) - counts, counts).tolist()
+    assert found == [10, -1, -1, 1 << 32 | 12, -1]
