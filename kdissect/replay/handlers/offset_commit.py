@@ -47,8 +47,22 @@ def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
         answer = yield from send_as_member(context, item, live, version, body)
     else:
         answer = yield from send_to_coordinator(context, item, version, body)
+        if live is not None and answer.first_error == ErrorCode.STALE_MEMBER_EPOCH and not item.error:
+            answer = yield from _commit_at_new_epoch(context, item, live, body, answer)
     note_committed(context, item, group, offsets, answer)
     return [answer]
+
+
+def _commit_at_new_epoch(
+    context: ReplayContext, item: ReplayItem, live: LiveMember, body: Tree, refused: Answer
+) -> Coroutine[Answer]:
+    """Commit again, as a client does, if a heartbeat that was under way has raised the member's epoch."""
+    if not live.is_in or live.generation == body[COMMIT_GENERATION]:
+        return refused
+    context.notes.add(item, "asked again after STALE_MEMBER_EPOCH: a heartbeat raised the epoch")
+    body = body | {COMMIT_GENERATION: live.generation}
+    part = refused.part
+    return (yield from context.coordinators.ask(part.key, part.version, body, part.client_id))
 
 
 def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

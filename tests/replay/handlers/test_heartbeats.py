@@ -10,7 +10,7 @@ from tests.helpers.paper_groups import (
     ByHeartbeat,
     commit,
 )
-from tests.helpers.paper_target import Script, replay
+from tests.helpers.paper_target import MS, FarTarget, Script, play, replay
 
 
 def test_a_member_without_leaders_says_all_first() -> None:
@@ -28,6 +28,36 @@ def test_a_member_without_leaders_says_all_first() -> None:
     assert (beats[0]["topic_partitions"], len({body["member_id"] for body in beats})) == ([], 1)
     ((_, _, committed),) = done.sent(COMMIT)
     assert (committed["member_id"], committed["generation_id_or_member_epoch"]) == (beats[0]["member_id"], 31)
+
+
+class Raising(ByHeartbeat):
+    """A coordinator that raises the epoch at every heartbeat, and refuses commits at an older one."""
+
+    epoch = 30
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        answer = super().__call__(key, version, body)
+        if key == CONSUMER_HEARTBEAT and answer is not None:
+            self.epoch += 1
+            return answer | {"member_epoch": self.epoch}
+        if key == COMMIT and body["generation_id_or_member_epoch"] != self.epoch:
+            parts = [{"partition_index": 0, "error_code": ErrorCode.STALE_MEMBER_EPOCH}]
+            return {"topics": [{"name": "t-orders", "partitions": parts}]}
+        return answer
+
+
+def test_a_commit_beside_a_heartbeat_that_raises_the_epoch_is_sent_again() -> None:
+    script = Script()
+    for at, epoch, took_ms in ((0, 0, 1), (10, 9, 30)):
+        body = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+        answer = {"error_code": 0, "member_id": "m", "member_epoch": 9, "heartbeat_interval_ms": 1}
+        script.add(at, CONSUMER_HEARTBEAT, 1, body, answer, in_flight=2, took_ms=took_ms)
+    commit(script, 11, 1, "m", version=9)
+    target = FarTarget(Raising(), lag=lambda _link: 5 * MS)
+    done = play(script.capture(), script.shelf, target, orders(), FULL)
+    committed = [body["generation_id_or_member_epoch"] for _, _, body in done.sent(COMMIT)]
+    assert committed == [31, 32]
+    assert done.buckets() == {"answered": 3}
 
 
 class Fencing(ByHeartbeat):
