@@ -8,14 +8,19 @@ missing. Produces of a partition are looked at in the order of their captured of
 once.
 """
 
+from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.request_table import Interned, V
 
 
 @dataclass(slots=True)
@@ -43,43 +48,102 @@ class RequestGates:
 
     def __init__(self) -> None:
         self._gates: dict[int, Gate] = {}
-        self._ended: set[int] = set()
+        self._ended = bytearray()  # 1 for each request that has ended
+        self._count = 0
 
     def __len__(self) -> int:
         """Return how many requests have ended."""
-        return len(self._ended)
+        return self._count
 
     def gate(self, index: int) -> Gate | None:
         """Return a gate that opens when a request ends; None if it has ended."""
-        if index in self._ended:
+        if self.has_ended(index):
             return None
         return self._gates.setdefault(index, Gate())
 
     def has_ended(self, index: int) -> bool:
         """Return whether a request has ended, sent or skipped."""
-        return index in self._ended
+        return index < len(self._ended) and self._ended[index] == 1
 
     def end(self, index: int) -> None:
         """Note that a request has ended, and let those go on that wait for it."""
-        self._ended.add(index)
+        self._make_room(index + 1)
+        self._count += 1 - self._ended[index]
+        self._ended[index] = 1
         gate = self._gates.pop(index, None)
         if gate is not None:
             gate.open()
+
+    def end_all(self, indices: NDArray[np.int64]) -> None:
+        """Note that many requests have ended, none of them earlier."""
+        if not len(indices):
+            return
+        self._make_room(int(indices.max()) + 1)
+        np.frombuffer(self._ended, np.uint8)[indices] = 1
+        self._count += len(indices)
+        if self._gates:
+            waited_for = np.fromiter(self._gates, np.int64, len(self._gates))
+            for index in waited_for[np.isin(waited_for, indices)].tolist():
+                self._gates.pop(index).open()
+
+    def _make_room(self, count: int) -> None:
+        missing = count - len(self._ended)
+        if missing > 0:
+            self._ended += bytes(max(missing, len(self._ended)))
+
+
+class RequestValues(MutableMapping[int, V]):
+    """Values of requests, by index. Most are equal to others, and each is kept once."""
+
+    def __init__(self) -> None:
+        self._numbers = array("i")  # in `_values`, counted from 1; 0: none
+        self._values = Interned[V]()
+        self._count = 0
+
+    def __getitem__(self, index: int) -> V:
+        if index not in self:
+            raise KeyError(index)
+        return self._values.values[self._numbers[index] - 1]
+
+    def __setitem__(self, index: int, value: V) -> None:
+        missing = index + 1 - len(self._numbers)
+        if missing > 0:
+            self._numbers.frombytes(bytes(self._numbers.itemsize * max(missing, len(self._numbers))))
+        self._count += not self._numbers[index]
+        self._numbers[index] = self._values.number(value) + 1
+
+    def __delitem__(self, index: int) -> None:
+        if index not in self:
+            raise KeyError(index)
+        self._count -= 1
+        self._numbers[index] = 0
+
+    def __contains__(self, index: object) -> bool:
+        return isinstance(index, int) and 0 <= index < len(self._numbers) and self._numbers[index] > 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(np.array(self._numbers, np.int32)).tolist())
+
+    def __len__(self) -> int:
+        return self._count
+
+
+Texts = tuple[str, ...]
+Batches = tuple[tuple[str, int], ...]  # partition, records
 
 
 @dataclass(slots=True)
 class PassNotes:
     """Notes for the run's files: rewrites, batches as sent, counts of what the replayer did."""
 
-    by_request: dict[int, list[str]] = field(default_factory=dict)
-    produced: dict[int, list[tuple[str, int]]] = field(
-        default_factory=dict
-    )  # request -> (partition, records)
+    by_request: RequestValues[Texts] = field(default_factory=RequestValues)
+    produced: RequestValues[Batches] = field(default_factory=RequestValues)  # as sent
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: ReplayItem, text: str) -> None:
         """Note how a request was rewritten."""
-        self.by_request.setdefault(item.request.index, []).append(text)
+        index = item.request.index
+        self.by_request[index] = (*self.by_request.get(index, ()), text)
 
     def add_split(self, item: ReplayItem, leaders: int) -> None:
         """Note that a request was split for several leaders."""

@@ -30,7 +30,7 @@ from kdissect.replay.handlers.share import FIRST_VERSION
 from kdissect.replay.load.captured_cluster import CapturedTopic
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
 from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, request_column, sent_mask
-from kdissect.replay.load.request_table import Chosen
+from kdissect.replay.load.request_table import Chosen, numbered
 from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.plan_totals import PlanTotals
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
@@ -183,7 +183,7 @@ def _check_topics(context: ReplayContext, key: int, body: Tree, present: Collect
 
 def _capture(replay: Replay) -> dict[str, Any]:
     capture, loaded = replay.capture, replay.loaded
-    connections = set(np.unique(loaded.items.column("connection")).tolist())
+    connections = set(numbered(loaded.items.column("connection"))[0].tolist())
     return {
         "files": list(capture.files),
         "requests": len(loaded.items),
@@ -296,23 +296,19 @@ def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
             "processes": [],
             "components": {"count": 0, "largest": None},
         }
-    times, removed = without_long_gaps(request_column(sent, "first_ns").tolist(), settings.max_gap_ns)
-    table = Schedule(settings.pace, settings.speed, times[0], 0, int(settings.ramp_s * 1e9))
-    requests: Counter[int] = Counter()
-    size: Counter[int] = Counter()
-    for bytes_sent, time_ns in zip(request_column(sent, "frame_size").tolist(), times, strict=True):
-        window = table.due_ns(time_ns) // RATE_WINDOW_NS
-        requests[window] += 1
-        size[window] += bytes_sent
+    times, removed = without_long_gaps(request_column(sent, "first_ns"), settings.max_gap_ns)
+    table = Schedule(settings.pace, settings.speed, int(times[0]), 0, int(settings.ramp_s * 1e9))
+    due_ns, sizes = table.dues_ns(times), request_column(sent, "frame_size")
+    _, windows = numbered(due_ns // RATE_WINDOW_NS)
     components = components_of(replay.loaded)
     shards = shard_requests(replay.loaded, settings, components)
     return {
-        "duration_s": table.due_ns(times[-1]) / 1e9,
+        "duration_s": int(due_ns[-1]) / 1e9,
         "removed_gaps_s": removed / 1e9,
-        "peak_requests_per_s": max(requests.values()),
-        "peak_bytes_per_s": max(size.values()),
-        "bytes": sum(size.values()),
-        "connections": len(np.unique(request_column(sent, "connection"))),
+        "peak_requests_per_s": int(np.bincount(windows).max()),
+        "peak_bytes_per_s": int(np.bincount(windows, sizes).max()),
+        "bytes": int(sizes.sum()),
+        "connections": len(numbered(request_column(sent, "connection"))[0]),
         "processes": [int(sent_mask(share).sum()) for share in shards],
         "components": _components(components),
     }

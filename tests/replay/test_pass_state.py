@@ -4,9 +4,14 @@ offsets.
 
 from __future__ import annotations
 
+from random import Random
+
+import numpy as np
+import pytest
+
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RunClock
+from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock
 from tests.helpers.paper_target import Script
 from tests.helpers.rewriting_cases import WHERE
 
@@ -39,13 +44,43 @@ def test_a_gate_opens_when_its_request_ends_and_is_none_afterwards() -> None:
     )
 
 
+def test_many_requests_end_at_once() -> None:
+    gates, woken = RequestGates(), list[int]()
+    for index in (2, 7):
+        gate = gates.gate(index)
+        assert gate is not None
+        gate.waiting.append(lambda index=index: woken.append(index))
+    gates.end(0)
+    gates.end_all(np.array([1, 2, 9]))
+    gates.end_all(np.array([], np.int64))
+    assert (len(gates), woken) == (4, [2])
+    assert [gates.has_ended(index) for index in (0, 1, 2, 7, 9, 10)] == [True, True, True, False, True, False]
+    gates.end(9)  # once more
+    assert len(gates) == 4
+
+
+def test_values_of_requests_are_as_in_a_dictionary() -> None:
+    chance, values, wanted = Random(1), RequestValues[str](), dict[int, str]()
+    for _ in range(500):
+        index = chance.randrange(60)
+        if chance.random() < 0.3:
+            assert values.pop(index, None) == wanted.pop(index, None)
+        else:
+            values[index] = wanted[index] = chance.choice("abc")
+        assert len(values) == len(wanted)
+    assert (dict(values), values.get(61)) == (wanted, None)
+    assert list(values) == sorted(wanted)
+    with pytest.raises(KeyError):
+        del values[60]
+
+
 def test_notes_are_kept_by_request_and_can_be_forgotten() -> None:
     notes, request = PassNotes(), item()
     notes.add_split(request, 1)
     assert (notes.by_request, notes.counts["split"]) == ({}, 0)
     notes.add_split(request, 3)
     notes.add(request, "other")
-    assert notes.by_request == {0: ["split for 3 leaders", "other"]}
+    assert notes.by_request == {0: ("split for 3 leaders", "other")}
     notes.forget(0)
     notes.forget(9)
     assert (notes.by_request, notes.counts["split"]) == ({}, 1)

@@ -13,12 +13,14 @@ Planned ones count from its start.
 import heapq
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.request_table import numbered
+from kdissect.streams.flow_state import Int64s
 
 NONE = -1  # no request
 
@@ -28,19 +30,17 @@ class WaitingItems:
 
     __slots__ = ("_head", "_items", "_next", "_places")
 
-    def __init__(self, items: Sequence[ReplayItem] = ()) -> None:
-        self._items, self._places, self._next = items, array("q"), 0
+    def __init__(self, items: Sequence[ReplayItem] = (), places: Sequence[int] = ()) -> None:
+        self._items, self._places, self._next = items, array("i", places), 0
         self._head: ReplayItem | None = None
-
-    def append(self, place: int) -> None:
-        """Add a request behind all others."""
-        self._places.append(place)
 
     def __len__(self) -> int:
         return len(self._places) - self._next
 
-    def __iter__(self) -> Iterator[ReplayItem]:
-        return (self._items[place] for place in self._places[self._next :])
+    @property
+    def places(self) -> Int64s:
+        """The places of these requests."""
+        return np.array(self._places[self._next :], np.int64)
 
     @property
     def head(self) -> ReplayItem:
@@ -55,6 +55,12 @@ class WaitingItems:
         self._head = None
         self._next += 1
         return head
+
+    def drop_all(self) -> Int64s:
+        """Remove all requests, and return their places."""
+        places = self.places
+        self._next, self._head = len(self._places), None
+        return places
 
 
 @dataclass(slots=True, eq=False)
@@ -96,30 +102,30 @@ def connection_queues(
 
     The limits are by connection.
     """
-    queues: dict[int, ConnectionQueue] = {}
     places = np.flatnonzero(sent_mask(items))
     connections = request_column(items, "connection")[places]
-    for place, connection in zip(places.tolist(), connections.tolist(), strict=True):
-        queue = queues.get(connection)
-        if queue is None:
-            queue = ConnectionQueue(connection, most_in_flight[connection], WaitingItems(items))
-            queues[connection] = queue
-        queue.waiting.append(place)
+    connections, numbers = numbered(connections)
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    parts = np.split(places[order], np.cumsum(np.bincount(numbers))[:-1])
+    queues = {}
+    firsts = [int(part[0]) for part in parts if len(part)]
+    for each in np.argsort(firsts).tolist():  # in the order of their first requests
+        connection, waiting = int(connections[each]), array("i", parts[each].astype(np.int32).tobytes())
+        queues[connection] = ConnectionQueue(
+            connection, most_in_flight[connection], WaitingItems(items, waiting)
+        )
     return queues
 
 
 class TimerQueue:
     """The timers of a pass."""
 
-    def __init__(self, planned: Iterable[tuple[int, ConnectionQueue]]) -> None:
-        times = array("q")
-        queues: list[ConnectionQueue] = []
-        for time_ns, queue in planned:
-            times.append(time_ns)
-            queues.append(queue)
-        order = sorted(range(len(queues)), key=times.__getitem__)
-        self._times = array("q", [times[number] for number in order])
-        self._queues = [queues[number] for number in order]
+    def __init__(self, times_ns: Int64s, numbers: Int64s, queues: Sequence[ConnectionQueue]) -> None:
+        """Plan looks at queues, of which each is in `queues` by its number."""
+        order = np.argsort(times_ns, kind="stable")
+        self._times = array("q", times_ns[order].tobytes())
+        self._numbers = array("i", numbers[order].astype(np.int32).tobytes())
+        self._queues = queues
         self._position = 0  # the first timer that is not over
         self._alarms: list[tuple[int, int, ConnectionQueue]] = []
         self.start_ns = 0
@@ -146,7 +152,7 @@ class TimerQueue:
         begin = self._position
         limit = min(begin + most, len(self._times))
         self._position = bisect_right(self._times, now_ns - self.start_ns, begin, limit)
-        due = self._queues[begin : self._position]
+        due = [self._queues[number] for number in self._numbers[begin : self._position]]
         alarms = self._alarms
         while alarms and alarms[0][0] <= now_ns and len(due) < most:
             queue = heapq.heappop(alarms)[2]

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.player import Player
@@ -100,8 +102,10 @@ def recovered_pass(journals: Sequence[CrashJournal], requests: int, reason: str)
         outcomes.append(outcome)
     merged = merge_outcomes(outcomes)
     merged.stopped = reason
-    for index in sorted(set(range(requests)).difference(merged.results.indices())):
-        merged.results.append_skipped(index, Disposition.POLICY, f"nothing is known of it: {reason}")
+    known = np.zeros(requests, bool)
+    known[merged.results.indices()] = True
+    unknown = np.flatnonzero(~known)
+    merged.results.append_all_skipped(unknown, Disposition.POLICY, f"nothing is known of it: {reason}")
     return JournalEntry(start_ns, start_wall_ns, merged)
 
 
@@ -109,8 +113,9 @@ def _continued(before: PassOutcome, part: PassOutcome) -> PassOutcome:
     """Return an outcome with what came after it; counts are of the whole pass in every part."""
     before.results.extend(part.results, 0)
     part.results = before.results
-    part.notes = before.notes | part.notes
-    part.produced = before.produced | part.produced
+    before.notes.update(part.notes)
+    before.produced.update(part.produced)
+    part.notes, part.produced = before.notes, before.produced
     return part
 
 

@@ -1,13 +1,13 @@
 """Results of a pass: the end of each captured request, and what was noted beside it.
 
-`ResultTable` keeps results as rows of numbers in one buffer, since a run of hours must not make objects that
-stay and that the garbage collector would visit again and again. The responses themselves lie in a spool. A
-`PassOutcome` is what the files of the run are made from; those of several processes are merged.
+`ResultTable` keeps results as rows of numbers in a file, since a run of hours must not fill memory, nor make
+objects that stay and that the garbage collector would visit again and again. The responses themselves lie in
+a spool. A `PassOutcome` is what the files of the run are made from; those of several processes are merged.
 """
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
 from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.pool import PoolCounters
+from kdissect.replay.pass_state import Batches, RequestValues, Texts
 from kdissect.replay.target.offsets import Rule
+from kdissect.streams.flow_state import Int64s
 
 ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
 COLUMNS = ROW.size // 8
-INDEX, REASON, SENT, CAUSE, SPOOL = 0, 2, 4, 6, 16  # columns
+INDEX, DISPOSITION, REASON, SENT, CAUSE, SPOOL = 0, 1, 2, 4, 6, 16  # columns
+ROWS_AT_ONCE = 1 << 15
 ENDING = struct.Struct("<3q")  # index, disposition, reason: how a row begins
 UNKNOWN = -(1 << 63)  # stands for None
 DISPOSITIONS = tuple(Disposition)
@@ -70,8 +74,9 @@ class RequestResult:
 class ResultTable:
     """All results of a pass, in the order in which requests ended."""
 
-    def __init__(self) -> None:
-        self.rows = bytearray()
+    def __init__(self, shared: bool = False) -> None:
+        """`shared` is a table that a forked process fills, see `RowFile`."""
+        self.rows = RowFile(ROW.size, shared)
         self.texts: dict[str, int] = {"": 0}  # reasons and causes, with their numbers
         self._listed: list[str] = []  # the same in their order, as far as somebody has wanted them
         self.more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers after the first
@@ -82,7 +87,7 @@ class ResultTable:
         version, (position, size) = answers[0] if answers else (UNKNOWN, (0, 0))
         if len(answers) > 1:
             self.more[result.index] = answers[1:]
-        self.rows += ROW.pack(
+        row = ROW.pack(
             result.index,
             CODES[result.bucket],
             self._text(result.reason),
@@ -101,10 +106,11 @@ class ResultTable:
             size,
             result.spool,
         )
+        self.rows.append(row)
 
     def append_skipped(self, index: int, disposition: Disposition, reason: str) -> None:
         """Add the result of a request that was not sent."""
-        self.rows += ROW.pack(index, CODES[disposition], self._text(reason), *NOT_SENT)
+        self.rows.append(ROW.pack(index, CODES[disposition], self._text(reason), *NOT_SENT))
 
     def append_answered(self, index: int, due_ns: int, cause: str, answer: Answer, position: int) -> None:
         """Add the result of a request in one part that was answered, by the frame at `position` in the spool.
@@ -113,7 +119,7 @@ class ResultTable:
         """
         version, frame = answer.part.version, answer.frame
         assert frame is not None
-        self.rows += ROW.pack(
+        row = ROW.pack(
             index,
             ANSWERED,
             0,
@@ -132,27 +138,45 @@ class ResultTable:
             len(frame),
             0,
         )
+        self.rows.append(row)
 
     def _text(self, text: str) -> int:
         """Return the number of a text."""
         return self.texts.setdefault(text, len(self.texts))
 
+    def append_all_skipped(self, indices: Int64s, disposition: Disposition, reason: str) -> None:
+        """Add the results of many requests that were not sent, for one reason."""
+        for begin in range(0, len(indices), ROWS_AT_ONCE):
+            some = indices[begin : begin + ROWS_AT_ONCE]
+            rows = np.empty((len(some), COLUMNS), np.int64)
+            rows[:, INDEX] = some
+            rows[:, INDEX + 1 :] = (CODES[disposition], self._text(reason), *NOT_SENT)
+            self.rows.append(rows.tobytes())
+
     def extend(self, other: "ResultTable", spool: int) -> None:
         """Add the results of another process, whose answers lie in the spool of this number."""
         numbers = np.array([self._text(text) for text in other.texts], np.int64)
-        rows = np.frombuffer(bytes(other.rows), np.int64).reshape(-1, COLUMNS).copy()
-        for column in (REASON, CAUSE):
-            rows[:, column] = numbers[rows[:, column]]
-        rows[:, SPOOL] = spool
-        self.rows += rows.tobytes()
+        for block in other.rows.blocks():
+            rows = np.frombuffer(block, np.int64).reshape(-1, COLUMNS).copy()
+            for column in (REASON, CAUSE):
+                rows[:, column] = numbers[rows[:, column]]
+            rows[:, SPOOL] = spool
+            self.rows.append(rows.tobytes())
         self.more |= other.more
+
+    def take_over(self, other: "ResultTable") -> None:
+        """Have what another process has put into this shared table, by what it told of it."""
+        self.rows.take_over(other.rows)
+        self.texts, self.more = other.texts, other.more
 
     def since(self, number: int) -> "ResultTable":
         """Return the results after the first `number`."""
         part = ResultTable()
-        part.rows = self.rows[number * ROW.size :]
+        for block in self.rows.blocks(number):
+            part.rows.append(block)
         part.texts = dict(self.texts)
-        part.more = {index: self.more[index] for index in part.indices() if index in self.more}
+        if self.more:
+            part.more = {index: self.more[index] for index in part.indices() if index in self.more}
         return part
 
     def indices(self) -> list[int]:
@@ -160,31 +184,54 @@ class ResultTable:
         indices: list[int] = self.column(INDEX).tolist()
         return indices
 
-    def in_order(self) -> list[int]:
+    def in_order(self) -> Int64s:
         """Return the numbers of all results, in the order of the capture."""
-        order: list[int] = np.argsort(self.column(INDEX), kind="stable").tolist()
-        return order
+        return np.argsort(self.column(INDEX), kind="stable")
 
-    def sent_ns(self) -> NDArray[np.int64]:
+    def ended_as(self, disposition: Disposition) -> NDArray[np.bool_]:
+        """Return which results have a disposition."""
+        same: NDArray[np.bool_] = self.column(DISPOSITION) == CODES[disposition]
+        return same
+
+    def counted(self, numbers: Int64s, keys: Int64s) -> list[tuple[tuple[int, Disposition, str], int]]:
+        """Return how many of some results have the same API, disposition and reason; the first ones first.
+
+        `keys` are the APIs of requests by their index.
+        """
+        index, disposition, reason = (self.column(each)[numbers] for each in (INDEX, DISPOSITION, REASON))
+        rows = np.stack([keys[index], disposition, reason], axis=1)
+        kinds, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+        texts, order = self._text_list(), np.argsort(first)
+        return [
+            ((key, DISPOSITIONS[code], texts[text]), count)
+            for (key, code, text), count in zip(kinds[order].tolist(), counts[order].tolist(), strict=True)
+        ]
+
+    def sent_ns(self) -> Int64s:
         """Return when requests were sent, of those that were."""
         column = self.column(SENT)
-        sent_ns: NDArray[np.int64] = column[column != UNKNOWN]
+        sent_ns: Int64s = column[column != UNKNOWN]
         return sent_ns
 
-    def column(self, number: int) -> NDArray[np.int64]:
+    def column(self, number: int) -> Int64s:
         """Return a copy of a column of all rows."""
-        return np.frombuffer(self.rows, np.int64).reshape(-1, COLUMNS)[:, number].copy()
+        column, begin = np.empty(len(self), np.int64), 0
+        for block in self.rows.blocks():
+            values = np.frombuffer(block, np.int64)[number::COLUMNS]
+            column[begin : begin + len(values)] = values
+            begin += len(values)
+        return column
 
     def ending(self, number: int) -> tuple[int, Disposition, str]:
         """Return the place of a request in the capture, its disposition and the reason, by its number."""
-        index, disposition, reason = ENDING.unpack_from(self.rows, number * ROW.size)
+        index, disposition, reason = ENDING.unpack_from(*self.rows.place(number))
         return index, DISPOSITIONS[disposition], self._text_list()[reason]
 
     def __getitem__(self, number: int) -> RequestResult:
-        return self._result(ROW.unpack_from(self.rows, number * ROW.size), self._text_list())
+        return self._result(ROW.unpack_from(*self.rows.place(number)), self._text_list())
 
     def __len__(self) -> int:
-        return len(self.rows) // ROW.size
+        return len(self.rows)
 
     def _text_list(self) -> list[str]:
         if len(self._listed) < len(self.texts):
@@ -193,8 +240,9 @@ class ResultTable:
 
     def __iter__(self) -> Iterator[RequestResult]:
         texts = self._text_list()
-        for row in ROW.iter_unpack(self.rows):
-            yield self._result(row, texts)
+        for block in self.rows.blocks():
+            for row in ROW.iter_unpack(block):
+                yield self._result(row, texts)
 
     def _result(self, row: tuple[int, ...], texts: list[str]) -> RequestResult:
         index, disposition, reason, due, sent, received, cause, node, version, *counts = row
@@ -266,8 +314,8 @@ class PassOutcome:
     """One pass, or the part of it that one process played."""
 
     results: ResultTable = field(default_factory=ResultTable)
-    notes: dict[int, list[str]] = field(default_factory=dict)  # request -> how it was rewritten
-    produced: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # request -> batches as sent
+    notes: MutableMapping[int, Texts] = field(default_factory=RequestValues)  # how requests were rewritten
+    produced: MutableMapping[int, Batches] = field(default_factory=RequestValues)  # as sent
     counts: Counter[str] = field(default_factory=Counter)
     rules: dict[TopicPartition, Counter[Rule]] = field(
         default_factory=dict
@@ -286,8 +334,8 @@ def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
     merged = PassOutcome()
     for number, outcome in enumerate(outcomes):
         merged.results.extend(outcome.results, number)
-        merged.notes |= outcome.notes
-        merged.produced |= outcome.produced
+        merged.notes.update(outcome.notes)
+        merged.produced.update(outcome.produced)
         merged.counts += outcome.counts
         for partition, rules in outcome.rules.items():
             merged.rules.setdefault(partition, Counter()).update(rules)

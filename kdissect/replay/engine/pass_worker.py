@@ -8,7 +8,7 @@ of a capture stays anyway, however often it is visited.
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from typing import Protocol
 from kdissect.files import is_full
 from kdissect.replay.engine.dry_target import transport_for
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
-from kdissect.replay.engine.pass_results import PassOutcome
+from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
 from kdissect.replay.engine.player import Player, PlayerSetup
 from kdissect.replay.engine.run_limits import RunLimits, StopSignal
 from kdissect.replay.engine.schedule import Schedule
@@ -56,6 +56,7 @@ class WorkerSetup:
     journal: Journal | None = None
     out: Path | None = None  # where the files of the run will be written
     wall_shift_ns: int | None = None  # from the clock of the run to the time of day; None: this machine's
+    results: ResultTable = field(default_factory=ResultTable)
 
 
 class PassWorker:
@@ -83,6 +84,7 @@ class PassWorker:
                 prepared=prepared,
                 spool=setup.spool,
                 finished=self._finish,
+                results=setup.results,
             )
         )
         gc.freeze()

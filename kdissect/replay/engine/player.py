@@ -14,7 +14,7 @@ request that it has ended. Every wait has a deadline.
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -32,10 +32,11 @@ from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.replay_items import ReplayItem, refused_requests, request_column
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
+from kdissect.streams.flow_state import Int64s
 
 DRAIN_NS = 5_000_000_000  # how long requests in flight are awaited when a pass is stopped
 LATE_NS = 2_000_000  # a request is late beyond this: timers of event loops count in ms
@@ -45,6 +46,7 @@ LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS = 1_000_000, 5_000_000_000  # and for ea
 MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
 IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
 PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
+NO_PLACES = np.zeros(0, np.int64)
 DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
 
 
@@ -61,13 +63,14 @@ class PlayerSetup:
     prepared: PreparedRequests
     spool: Spool  # keeps the responses
     finished: Callable[[], None]  # called when all requests have ended
+    results: ResultTable = field(default_factory=ResultTable)
 
 
 class Player:
     """One pass over captured requests. Times are ns on the clock of the run."""
 
     def __init__(self, setup: PlayerSetup) -> None:
-        self.results = ResultTable()
+        self.results = setup.results
         self.stopped = ""  # why the pass was ended early
         self.context, self.pool, self.spool = setup.context, setup.pool, setup.spool
         self._items, self._finished = setup.items, setup.finished
@@ -78,23 +81,27 @@ class Player:
             setup.replay_input.items, setup.context.settings.max_gap_ns
         )  # when each request is due after the start, by its index
         self._queues = connection_queues(setup.items, setup.replay_input.caps)
-        self._timers = TimerQueue(self._planned())
+        self._timers = TimerQueue(*self._planned())
         self._thinks = setup.schedule.pace is Pace.THINK
         self._answered_ns: dict[int, int] = {}  # when requests have ended, by index; only at pace think
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_peer_closed(self._refresh_leaders)
 
-    def _planned(self) -> Iterable[tuple[int, ConnectionQueue]]:
-        """Return the due time of each request with its queue.
+    def _planned(self) -> tuple[Int64s, Int64s, list[ConnectionQueue]]:
+        """Return due times of requests, for each the number of its queue, and the queues.
 
-        Only of the first ones where others have none.
+        Only the first requests of queues where others have no due times.
         """
+        queues = list(self._queues.values())
         if self._schedule.pace is not Pace.SCHEDULE:
-            return ((self._first_offset_ns(queue), queue) for queue in self._queues.values())
-        offsets, queues = self._offsets_ns, self._queues
-        places = np.flatnonzero(sent_mask(self._items))
-        columns = (request_column(self._items, name)[places].tolist() for name in ("index", "connection"))
-        return ((offsets[index], queues[connection]) for index, connection in zip(*columns, strict=True))
+            firsts = [self._first_offset_ns(queue) for queue in queues]
+            return np.array(firsts, np.int64), np.arange(len(queues)), queues
+        places = [queue.waiting.places for queue in queues]
+        numbers = np.repeat(np.arange(len(queues)), [len(each) for each in places])
+        every = np.concatenate([NO_PLACES, *places])
+        order = np.argsort(every, kind="stable")
+        indices = request_column(self._items, "index")[every[order]]
+        return np.frombuffer(self._offsets_ns, np.int64)[indices], numbers[order], queues
 
     def _first_offset_ns(self, queue: ConnectionQueue) -> int:
         return self._offsets_ns[queue.waiting.head.request.index]
@@ -115,10 +122,8 @@ class Player:
         if start_ns is not None:
             self._schedule = dataclasses.replace(self._schedule, start_ns=start_ns)
         self._timers.start_ns = self._schedule.start_ns
-        for place in np.flatnonzero(~sent_mask(self._items)).tolist():
-            item = self._items[place]
-            if item.refusal is not None:
-                self._skip(item, *item.refusal)
+        for indices, refusal in refused_requests(self._items):
+            self._skip_all(indices, *refusal)
         early_ns = max(EARLY_NS, self.lead_ns)
         for queue in self._queues.values():
             self._open_early(queue, early_ns)
@@ -130,9 +135,9 @@ class Player:
             return
         self.stopped = reason
         self._limits.stop_others(reason)
-        for queue in self._queues.values():
-            while queue.waiting:
-                self._skip(queue.waiting.popleft(), Disposition.POLICY, f"the run ended before: {reason}")
+        left = [queue.waiting.drop_all() for queue in self._queues.values()]
+        indices = request_column(self._items, "index")[np.concatenate([NO_PLACES, *left])]
+        self._skip_all(indices, Disposition.POLICY, f"the run ended before: {reason}")
         self._timers.clear()
         self.pool.at(self.pool.now_ns + DRAIN_NS, self._cut_off)
         self._end_if_done()
@@ -397,6 +402,13 @@ class Player:
         """Account for a request that is not sent."""
         self.results.append_skipped(item.request.index, disposition, reason)
         self._settle(item.request.index, None)
+
+    def _skip_all(self, indices: Int64s, disposition: Disposition, reason: str) -> None:
+        """Account for many requests that are not sent."""
+        self.results.append_all_skipped(indices, disposition, reason)
+        if self._thinks:
+            self._answered_ns.update(dict.fromkeys(indices.tolist(), self.pool.now_ns))
+        self._gates.end_all(indices)
 
     def _settle(self, index: int, received_ns: int | None) -> None:
         if self._thinks:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
+from kdissect.memory import release_memory
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.replay.effects import Coroutine, T
 from kdissect.replay.engine.crash_recovery import CrashJournal, crash_guard, recovered_pass
-from kdissect.replay.engine.pass_results import PassOutcome, RequestResult
+from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, merge_outcomes
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, collect_little, warm_up
 from kdissect.replay.engine.run_limits import StopSignal
 from kdissect.replay.engine.sharding import components_of, shard_requests, worker_settings
@@ -90,7 +91,9 @@ class Replay:
             with collect_little():
                 self.capture = self._read(paths, ports, keylog, progress)
                 self.settings = settings = with_groups(settings, self.capture)
+                release_memory()  # columns that were read in parts
                 self.loaded: ReplayInput = load(self.capture, self.spool, settings, looked)
+                release_memory()  # facts that nobody needs any more
         except BaseException:
             self.close()
             raise
@@ -161,6 +164,7 @@ class Replay:
         self.run_alone(context.discovery.learn_bounds())
         shards = shard_requests(self.loaded, self.settings, components_of(self.loaded))
         spools = [self.spool] if len(shards) == 1 else [Spool() for _ in shards]
+        tables = [ResultTable(shared=len(shards) > 1) for _ in shards]
         self.spool.flush()
         stop_signal = StopSignal()
         journals = [CrashJournal() for _ in shards] if save is not None else []
@@ -173,6 +177,7 @@ class Replay:
                     items=items,
                     settings=worker_settings(self.settings, number, shards),
                     spool=spools[number],
+                    results=tables[number],
                     stop_signal=stop_signal,
                     journal=journals[number] if journals else None,
                     out=out,
@@ -193,7 +198,7 @@ class Replay:
                 crash_guard(save_rest, stop_signal) if save is not None else nullcontext(),
                 ended_as_by_ctrl_c(),
             ):
-                return _send(makers, stop_signal, spools)
+                return _send(makers, stop_signal, spools, tables)
         except Exception as error:
             save_rest(f"the replayer failed: {type(error).__name__}: {error}")
             raise
@@ -226,9 +231,12 @@ def with_groups(settings: ReplaySettings, capture: Capture) -> ReplaySettings:
 
 
 def _send(
-    makers: Sequence[Callable[[], PassWorker]], stop_signal: StopSignal, spools: list[Spool]
+    makers: Sequence[Callable[[], PassWorker]],
+    stop_signal: StopSignal,
+    spools: list[Spool],
+    tables: Sequence[ResultTable],
 ) -> PlayedPass:
-    """Send a pass, in this process or in one for each worker."""
+    """Send a pass, in this process or in one for each worker, which puts its results into its table."""
     start_wall_ns = 0
 
     def begin(lead_ns: int) -> int:
@@ -242,5 +250,9 @@ def _send(
         start_ns = begin(worker.lead_ns)
         outcome = worker.play(start_ns)
     else:
-        start_ns, outcome = run_workers(makers, stop_signal, begin)
+        start_ns, outcomes = run_workers(makers, stop_signal, begin)
+        for table, each in zip(tables, outcomes, strict=True):
+            table.take_over(each.results)
+            each.results = table
+        outcome = merge_outcomes(outcomes)
     return PlayedPass(outcome, spools, start_ns, start_wall_ns)

@@ -10,13 +10,14 @@ times are sorted by the caller; those before the start of the capture count as i
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.settings import Pace
+from kdissect.streams.flow_state import Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,11 @@ class Schedule:
 
     def due_ns(self, captured_ns: int) -> int:
         """Return when a request of this captured time is due."""
-        if self.pace is Pace.ASAP:
-            return self.start_ns
-        captured = max(captured_ns - self.captured_start_ns, 0)
-        elapsed = captured / self.speed
-        if self.ramp_ns:
-            # While the speed grows, captured time passes as t * t / (2 * ramp): half of the ramp is lost in
-            # all.
-            if elapsed < self.ramp_ns / 2:
-                elapsed = (2 * elapsed * self.ramp_ns) ** 0.5
-            else:
-                elapsed += self.ramp_ns / 2
-        return self.start_ns + round(elapsed)
+        return int(self.dues_ns(np.array([captured_ns]))[0])
+
+    def dues_ns(self, captured_ns: Int64s) -> Int64s:
+        """Return when requests of these captured times are due."""
+        return self.start_ns + self._elapsed_ns(captured_ns)
 
     def think_ns(self, gap_ns: int) -> int:
         """Return how long a client thinks that thought for `gap_ns` in the capture."""
@@ -58,26 +52,28 @@ class Schedule:
 
         Items that are never sent have 0.
         """
-        offsets = array("q", bytes(8 * len(items)))
-        playable, captured = array("q"), array("q")
+        offsets = np.zeros(len(items), np.int64)
         places = np.flatnonzero(sent_mask(items))
-        playable.extend(places.tolist())
-        captured.extend(request_column(items, "first_ns")[places].tolist())
-        times, _ = without_long_gaps(captured, max_gap_ns)
-        for number, time_ns in zip(playable, times, strict=True):
-            offsets[number] = self.due_ns(time_ns) - self.start_ns
-        return offsets
+        times, _ = without_long_gaps(request_column(items, "first_ns")[places], max_gap_ns)
+        offsets[places] = self._elapsed_ns(times)
+        return array("q", offsets.tobytes())
+
+    def _elapsed_ns(self, captured_ns: Int64s) -> Int64s:
+        """Return how long after the start requests of these captured times are due."""
+        if self.pace is Pace.ASAP:
+            return np.zeros(len(captured_ns), np.int64)
+        elapsed = np.maximum(captured_ns - self.captured_start_ns, 0) / self.speed
+        if self.ramp_ns:
+            # While the speed grows, captured time passes as t * t / (2 * ramp): half of the ramp is lost in
+            # all.
+            growing = elapsed < self.ramp_ns / 2
+            elapsed = np.where(growing, np.sqrt(2 * elapsed * self.ramp_ns), elapsed + self.ramp_ns / 2)
+        return np.rint(elapsed).astype(np.int64)
 
 
-def without_long_gaps(times_ns: Iterable[int], most_ns: int | None) -> tuple["array[int]", int]:
+def without_long_gaps(times_ns: Int64s, most_ns: int | None) -> tuple[Int64s, int]:
     """Return sorted times with gaps of at most `most_ns` between them, and how much time was removed."""
-    times = array("q", times_ns)
-    if most_ns is None:
-        return times, 0
-    removed, moved, previous = 0, array("q"), None
-    for time_ns in times:
-        if previous is not None and time_ns - previous > most_ns:
-            removed += time_ns - previous - most_ns
-        moved.append(time_ns - removed)
-        previous = time_ns
-    return moved, removed
+    if most_ns is None or not len(times_ns):
+        return times_ns, 0
+    removed = np.maximum(np.diff(times_ns, prepend=times_ns[:1]) - most_ns, 0).cumsum()
+    return times_ns - removed, int(removed[-1])

@@ -1,4 +1,4 @@
-"""A pass on several cores: a process for each share of the connections, begun at one time, merged in the end.
+"""A pass on several cores: a process for each share of the connections, begun at one time.
 
 Processes are forked, so that what was loaded is there without being sent. Each prepares its own requests, has
 its own connections, and keeps responses in a spool that was made before, where they can be read when it has
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
-from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
+from kdissect.replay.engine.pass_results import PassOutcome
 from kdissect.replay.engine.run_limits import StopSignal
 
 
@@ -38,8 +38,8 @@ class _Child(NamedTuple):
 
 def run_workers(
     makers: Sequence[Callable[[], Worker]], stop_signal: StopSignal, begin: Callable[[int], int]
-) -> tuple[int, PassOutcome]:
-    """Make and run workers, each in a process. Return when they began, and what came of it.
+) -> tuple[int, list[PassOutcome]]:
+    """Make and run workers, each in a process. Return when they began, and what came of each.
 
     `begin` returns from the longest lead when to begin. Raise what a worker raises, and WorkerLost if one
     dies.
@@ -57,7 +57,7 @@ def run_workers(
         start_ns = begin(max(leads))
         for child in children:
             child.pipe.send(start_ns)
-        return start_ns, merge_outcomes(_messages(children, stop_signal))
+        return start_ns, _messages(children, stop_signal)
     finally:
         for child in children:
             child.pipe.close()

@@ -71,7 +71,7 @@ def deliver(
     captured client's own retries. The exception is a transaction that is still ending, since everything
     behind waits for it; batches under way behind it are sent again with it.
     """
-    context.notes.produced[item.request.index] = sent_batches(context, sent)
+    context.notes.produced[item.request.index] = tuple(sent_batches(context, sent))
     first = {each.partition: each.batch[1:] for each in reversed(sent)}  # batch by its header
     every, out_of_order, tries = list(answers), 0, 0
     deadline_ns = context.clock.deadline_ns(context.settings.dependency_deadline_s)

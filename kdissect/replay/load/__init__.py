@@ -5,7 +5,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | module                    | what it finds out                                                        |
 | ------------------------- | ------------------------------------------------------------------------ |
 | `requests`                | all requests in time order, with their responses (`Request`, `Capture`)  |
-| `request_table`           | the same in memory: rows of bytes, and objects when they are wanted      |
+| `request_table`           | the same as rows of bytes on disk, and objects when they are wanted      |
 | `replay_items`            | what is decided about each of them (`ReplayItem`), in columns            |
 | `selection`               | which of them the filters select                                         |
 | `policy`                  | which of them may be sent at all                                         |
@@ -20,6 +20,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `anchors`                 | the response that a client had seen last                                 |
 | `repeated_messages`       | messages that come again, decoded once                                   |
 | `spool`, `decoded_cache`  | frames and decoded requests on disk                                      |
+| `row_file`                | rows of numbers on disk: requests, and results of a run                  |
 
 A replay log has the requests of captures for later:
 

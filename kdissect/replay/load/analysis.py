@@ -30,12 +30,12 @@ from kdissect.replay.load.prior_members import PriorMembers
 from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
-from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.request_table import Request, numbered
 from kdissect.replay.load.requests import PROGRESS_STEP, Capture
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.replay.settings import Groups, ReplaySettings
+from kdissect.replay.settings import Groups, Pace, ReplaySettings
 from kdissect.tables.filters import matches
 from kdissect.text import parse_address
 
@@ -88,8 +88,8 @@ def load(
             next_step = index + 1 + PROGRESS_STEP
             progress(index + 1, count)
     loader.end()
-    anchors, gaps_ns = captured_anchors(loaded.items)
-    loaded.items.set_anchors(anchors, gaps_ns)
+    if settings.pace is Pace.THINK:
+        loaded.items.set_anchors(*captured_anchors(loaded.items))
     loaded.caps = _most_in_flight(loaded.items)
     capture.logged = known.logged = None
     return loaded
@@ -254,7 +254,7 @@ class _Loader:
 
 def _most_in_flight(items: ReplayItems) -> dict[int, int]:
     """Return how many requests each connection had in flight at most."""
-    connections, place = np.unique(items.column("connection"), return_inverse=True)
+    connections, place = numbered(items.column("connection"))
     most = np.ones(len(connections), np.int64)
     np.maximum.at(most, place, items.column("in_flight"))
     return dict(zip(connections.tolist(), most.tolist(), strict=True))

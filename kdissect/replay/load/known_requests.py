@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.frame_places import ranges
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import Request, RequestTable
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Request, RequestTable, numbered
 from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
 from kdissect.streams.flow_state import Int64s
 
 LOOK = b"\x01"
+KEYS = [ProducedFacts._fields.index(name) for name in ("sequence", "partition", "epoch", "producer")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class LoggedShapes:
             requests, counts // width
         )
 
+    def columns(self, requests: Int64s, width: int, wanted: Sequence[int]) -> list[Int64s]:
+        """Return some columns of the facts of requests, in rows of a width, and the request of each row."""
+        parts = []
+        for begin in range(0, len(requests), ROWS_AT_ONCE):
+            rows, owners = self.rows(requests[begin : begin + ROWS_AT_ONCE], width)
+            parts.append(np.column_stack([rows[:, list(wanted)], owners]))
+        every = np.concatenate([np.zeros((0, len(wanted) + 1), np.int64), *parts])
+        return [np.ascontiguousarray(column) for column in every.T]
+
 
 class KnownRequests:
     """The requests of a log by their shapes."""
@@ -48,13 +58,13 @@ class KnownRequests:
         """`hosts` are those of clients, by connection. Without shapes every request has to be looked at."""
         count = len(table)
         self.logged, self._marked_anonymous = logged, False
-        self._order = np.zeros(0, np.int64)
+        self._order = np.zeros(0, np.int32)
         self._starts = np.zeros(1, np.int64)
-        self.first: Int64s = np.arange(count)  # the first request of the shape of each
+        self.first: NDArray[np.int32] = np.arange(count, dtype=np.int32)  # the first of the shape of each
         looked = np.ones(count, bool)
         if logged is not None and isinstance(table, RequestTable):
             shapes = logged.shapes
-            shaped = np.flatnonzero(shapes != NO_SHAPE)
+            shaped = np.flatnonzero(shapes != NO_SHAPE).astype(np.int32)
             self._order = shaped[np.argsort(shapes[shaped], kind="stable")]
             every = np.arange(int(shapes.max(initial=NO_SHAPE)) + 2)
             self._starts = np.searchsorted(shapes[self._order], every)
@@ -82,7 +92,7 @@ class KnownRequests:
         if self.logged is None or self.logged.shapes[index] == NO_SHAPE:
             return np.array([index])
         shape = self.logged.shapes[index]
-        return self._order[self._starts[shape] : self._starts[shape + 1]]
+        return self._order[self._starts[shape] : self._starts[shape + 1]].astype(np.int64)
 
     def alike(self, decisions: Int64s) -> Iterator[Int64s]:
         """Yield all requests, those of one shape for which the same was decided together.
@@ -116,18 +126,18 @@ class KnownRequests:
         produces = self._produces[table.column("version")[self._produces] >= 0]
         if (logged.edges[produces + 1] == logged.edges[produces]).any():
             return produces
-        rows, requests = logged.rows(produces, PRODUCED)
-        facts = ProducedFacts(*rows.T)
-        numbered = np.flatnonzero(facts.producer >= 0)
-        keys = [facts.sequence, facts.partition, facts.epoch, facts.producer]
-        repeated = requests[numbered[_with_equals([each[numbered] for each in keys])]]
-        connections = table.column("connection")[requests]
+        sequence, partition, epoch, producer, requests = logged.columns(produces, PRODUCED, KEYS)
+        is_numbered = np.flatnonzero(producer >= 0)
+        keys = [sequence, partition, epoch, producer]
+        repeated = requests[is_numbered[_with_equals([each[is_numbered] for each in keys])]]
+        each, numbers = numbered(table.column("connection"))
+        connections = numbers[requests]
         hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
-        each, place = np.unique(connections, return_inverse=True)
-        host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)[place]
-        host[facts.producer >= 0] = NONE
-        order = np.lexsort([requests, facts.partition, host, facts.producer])
-        same = _equal_neighbours([column[order] for column in (facts.partition, host, facts.producer)])
+        host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)
+        host = host[connections]
+        host[producer >= 0] = NONE
+        order = np.lexsort([requests, partition, host, producer])
+        same = _equal_neighbours([column[order] for column in (partition, host, producer)])
         changes = np.flatnonzero(same & (connections[order][1:] != connections[order][:-1]))
         return np.concatenate([repeated, requests[order[changes]], requests[order[changes + 1]]])
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.request_table import Chosen, Interned, Request, column_of
+from kdissect.streams.flow_state import Int64s
 
+NO_ANCHOR = (-1, 0)
 NO_RESPONSE = -(1 << 15) - 1  # as the error: below every error code
 
 
@@ -48,6 +50,24 @@ def sent_mask(items: Sequence[ReplayItem]) -> NDArray[np.bool_]:
     return np.array([item.refusal is None for item in items], bool)
 
 
+def refused_requests(items: Sequence[ReplayItem]) -> Iterator[tuple[Int64s, Refusal]]:
+    """Yield the indices of the requests of any items that are refused, those of one reason together."""
+    every = items.every if isinstance(items, Chosen) else items
+    if isinstance(every, ReplayItems):
+        numbers, values = every.refusals(), every.refused
+        indices = request_column(items, "index")
+        if isinstance(items, Chosen):
+            numbers = numbers[np.array(items.places, np.int64)]
+        for number in np.unique(numbers).tolist():
+            refusal = values[number]
+            if refusal is not None:
+                yield indices[numbers == number], refusal
+        return
+    for item in items:
+        if item.refusal is not None:
+            yield np.array([item.request.index]), item.refusal
+
+
 class ReplayItems(Sequence[ReplayItem]):
     """The items of all requests, by the index of the request."""
 
@@ -56,7 +76,8 @@ class ReplayItems(Sequence[ReplayItem]):
         self._clients, self._client_ids = array("i"), Interned[str | None]()
         self._refusals, self._refused = array("i"), Interned[Refusal | None]()
         self._transactions, self._transactional_ids = array("i"), Interned[str | None]()
-        self._anchors, self._gaps, self._errors = array("q"), array("q"), array("i")
+        self._errors = array("i")
+        self._anchors, self._gaps = array("i"), array("q")  # both are empty if nobody asks for them
 
     def make_room(self) -> None:
         """Have an item for each request, about which nothing is decided."""
@@ -70,28 +91,21 @@ class ReplayItems(Sequence[ReplayItem]):
         self._clients[index] = self._client_ids.number(item.client_id)
         self._refusals[index] = self._refused.number(item.refusal)
         self._transactions[index] = self._transactional_ids.number(item.transaction)
-        self._anchors[index], self._gaps[index] = item.anchor, item.gap_ns
         self._errors[index] = NO_RESPONSE if item.error is None else item.error
 
-    def copy(self, indices: NDArray[np.int64], sources: NDArray[np.int64]) -> None:
+    def copy(self, indices: Int64s, sources: Int64s) -> None:
         """Set the items of some requests to those of others."""
         for column in self._columns():
             values = np.frombuffer(column, column.typecode)
             values[indices] = values[sources]
 
-    def set_anchors(self, anchors: NDArray[np.int64], gaps_ns: NDArray[np.int64]) -> None:
+    def set_anchors(self, anchors: Int64s, gaps_ns: Int64s) -> None:
         """Note for all requests the response that their client had seen last (-1: none), and how long ago."""
-        self._anchors, self._gaps = (array("q", values.tobytes()) for values in (anchors, gaps_ns))
+        self._anchors = array("i", anchors.astype(np.int32).tobytes())
+        self._gaps = array("q", gaps_ns.tobytes())
 
     def _columns(self) -> tuple["array[int]", ...]:
-        return (
-            self._clients,
-            self._refusals,
-            self._transactions,
-            self._anchors,
-            self._gaps,
-            self._errors,
-        )
+        return self._clients, self._refusals, self._transactions, self._errors
 
     def refuse(self, index: int, refusal: Refusal) -> None:
         """Note why a request is not sent."""
@@ -101,9 +115,14 @@ class ReplayItems(Sequence[ReplayItem]):
         """Return a column of the requests (see `column_of`)."""
         return column_of(self._requests, name)[: len(self)]
 
-    def refusals(self) -> NDArray[np.int64]:
+    def refusals(self) -> Int64s:
         """Return a number for the refusal of each request, the same for equal ones."""
         return np.array(self._refusals, np.int64)
+
+    @property
+    def refused(self) -> Sequence[Refusal | None]:
+        """All refusals, by their numbers."""
+        return self._refused.values
 
     def sent(self) -> NDArray[np.bool_]:
         """Return which requests are not refused."""
@@ -132,8 +151,7 @@ class ReplayItems(Sequence[ReplayItem]):
             self._client_ids.values[self._clients[index]],
             self._refused.values[self._refusals[index]],
             self._transactional_ids.values[self._transactions[index]],
-            self._anchors[index],
-            self._gaps[index],
+            *((self._anchors[index], self._gaps[index]) if self._gaps else NO_ANCHOR),
             None if error == NO_RESPONSE else error,
         )
 

@@ -1,19 +1,22 @@
-"""All requests of a capture in memory, as rows of bytes: an object is made of a row when somebody wants one.
+"""All requests of a capture as rows of bytes on disk: an object is made of a row when somebody wants one.
 
-A row takes about 100 bytes, a `Request` with its numbers six times as many. So what keeps requests keeps
-their places here, in the order of the capture, and asks for the object when the request is due.
+A row takes 80 bytes, a `Request` with its numbers many times as many. So what keeps requests keeps their
+places here, in the order of the capture, and asks for the object when the request is due. Only the rows that
+were read last are in memory (`RowFile`), so it does not grow with the capture.
 """
 
 import struct
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
+from kdissect.streams.flow_state import Int64s
 
 NONE = -1  # in a row, for a value that is absent
 COLUMNS = (
@@ -33,12 +36,13 @@ COLUMNS = (
     ("response_at", "<i8"),
     ("response_size", "<i4"),
     ("response_complete", "?"),
-    ("excluded_by", "<i4"),
 )
 DTYPE = np.dtype(list(COLUMNS))
+ROWS_AT_ONCE = 1 << 16
 STRUCT_CODES = {"<i8": "q", "<i4": "i", "?": "?"}
 ROW = struct.Struct("<" + "".join(STRUCT_CODES[kind] for _, kind in COLUMNS))
 
+Int32s: TypeAlias = NDArray[np.int32]
 V = TypeVar("V", bound=Hashable)
 
 
@@ -95,13 +99,15 @@ class RequestTable(Sequence[Request]):
     """Requests in the order of the capture, by their index."""
 
     def __init__(self) -> None:
-        self._rows = bytearray()
-        self._texts = Interned[str]()
+        self._rows = RowFile(ROW.size)
+        self._texts, self._options = Interned[str](), Interned[str]()
+        self._options.number("")
+        self._excluded = bytearray()  # the number of the option that excludes each
 
     def append(self, request: Request) -> None:
         """Add the next request."""
         number, (at, size), response = self._texts.number, request.frame, request.response
-        self._rows += ROW.pack(
+        row = ROW.pack(
             request.connection,
             request.ordinal,
             number(request.server),
@@ -117,13 +123,14 @@ class RequestTable(Sequence[Request]):
             size,
             *((NONE, 0) if response is None else response),
             request.response_complete,
-            number(request.excluded_by),
         )
+        self._rows.append(row)
+        self._excluded.append(self._options.number(request.excluded_by))
 
     def extend(
         self, columns: Mapping[str, NDArray[Any]], servers: Sequence[str], statuses: Sequence[str]
     ) -> None:
-        """Add requests by their columns, as in `COLUMNS` but for `excluded_by`, which is "" for all.
+        """Add requests by their columns, as in `COLUMNS`. No option excludes them.
 
         `servers` and `statuses` are what the numbers in their columns stand for.
         """
@@ -133,22 +140,29 @@ class RequestTable(Sequence[Request]):
         for name, texts in (("server", servers), ("status", statuses)):
             numbers = np.array([self._texts.number(text) for text in texts], np.int32)
             rows[name] = numbers[columns[name]] if len(rows) else 0
-        rows["excluded_by"] = self._texts.number("")
-        self._rows += rows.tobytes()
+        self._rows.append(rows.tobytes())
+        self._excluded += bytes(len(rows))
 
-    def exclude(self, requests: NDArray[np.int64], option: str) -> None:
+    def exclude(self, requests: Int64s, option: str) -> None:
         """Mark requests with the option that excludes them."""
-        np.frombuffer(self._rows, DTYPE)["excluded_by"][requests] = self._texts.number(option)
+        np.frombuffer(self._excluded, np.uint8)[requests] = self._options.number(option)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of a column, as in `COLUMNS`, or the indices."""
+        """Return a copy of a column, as in `COLUMNS`; the indices, or the numbers of options."""
         if name == "index":
             return np.arange(len(self))
-        return np.frombuffer(self._rows, DTYPE)[name].copy()
+        if name == "excluded_by":
+            return np.array(self._excluded, np.int32)
+        column, begin = np.empty(len(self), DTYPE[name]), 0
+        for block in self._rows.blocks():
+            values = np.frombuffer(block, DTYPE)[name]
+            column[begin : begin + len(values)] = values
+            begin += len(values)
+        return column
 
     def included(self) -> NDArray[np.bool_]:
         """Return which requests no option excludes."""
-        included: NDArray[np.bool_] = self.column("excluded_by") == self._texts.number("")
+        included: NDArray[np.bool_] = np.frombuffer(self._excluded, np.uint8) == 0
         return included
 
     def selected_keys(self) -> set[int]:
@@ -156,7 +170,7 @@ class RequestTable(Sequence[Request]):
         return set(np.unique(self.column("key")[self.included()]).tolist())
 
     def __len__(self) -> int:
-        return len(self._rows) // ROW.size
+        return len(self._rows)
 
     @overload
     def __getitem__(self, index: int) -> Request: ...
@@ -197,8 +211,7 @@ class RequestTable(Sequence[Request]):
             response_at,
             response_size,
             response_complete,
-            excluded_by,
-        ) = ROW.unpack_from(self._rows, index * ROW.size)
+        ) = ROW.unpack_from(*self._rows.place(index))
         texts = self._texts.values
         return Request(
             index,
@@ -216,7 +229,7 @@ class RequestTable(Sequence[Request]):
             SpoolSlot(at, size),
             None if response_at == NONE else SpoolSlot(response_at, response_size),
             response_complete,
-            texts[excluded_by],
+            self._options.values[self._excluded[index]],
         )
 
 
@@ -225,6 +238,20 @@ def column_of(requests: Sequence[Request], name: str) -> NDArray[Any]:
     if isinstance(requests, RequestTable):
         return requests.column(name)
     return np.array([READERS[name](request) for request in requests], np.int64)
+
+
+def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], Int32s]:
+    """Return the distinct values of a long column, and for each row the number of its value.
+
+    As `np.unique`, which sorts all rows and needs many times their memory.
+    """
+    parts = [values[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(values), ROWS_AT_ONCE)]
+    distinct = np.unique(np.concatenate([values[:0], *map(np.unique, parts)]))
+    numbers = np.empty(len(values), np.int32)
+    for number, part in enumerate(parts):
+        begin = number * ROWS_AT_ONCE
+        numbers[begin : begin + len(part)] = np.searchsorted(distinct, part)
+    return distinct, numbers
 
 
 READERS: Mapping[str, Callable[[Request], int]] = {

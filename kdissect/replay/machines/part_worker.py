@@ -35,6 +35,7 @@ from kdissect.replay.machines.run_messages import (
 )
 from kdissect.replay.machines.worker_link import DriverGone, DriverLink
 from kdissect.replay.net.transport import now_ns, wall_ns
+from kdissect.replay.pass_state import RequestValues
 from kdissect.replay.results.pass_rate import sending_time
 from kdissect.replay.results.run_files import pair_lines, run_summary, write_run
 from kdissect.replay.safety import AbortRun
@@ -195,7 +196,7 @@ class _Pass:
 
 def without_requests(outcome: PassOutcome) -> PassOutcome:
     """Return an outcome without what it has for each request."""
-    return replace(outcome, results=ResultTable(), notes={}, produced={})
+    return replace(outcome, results=ResultTable(), notes=RequestValues(), produced=RequestValues())
 
 
 def _reason(error: OSError) -> str:

@@ -15,12 +15,13 @@ as sizes. Files are readable by their owner only.
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from math import inf
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from kdissect import __version__
 from kdissect.capture.formats.file_types import InputError
@@ -132,18 +133,21 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
 def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
     stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
-    results = played.outcome.results
+    results, items = played.outcome.results, replay.loaded.items
     showing = DescribeOptions(replay.capture.names)
-    counted: Counter[tuple[int, str, str]] = Counter()
-    for number in results.in_order():
-        index, disposition, reason = results.ending(number)
-        item = replay.loaded.items[index]
-        if stopped and (disposition is Disposition.POLICY or time.monotonic() > until_s):
-            counted[item.request.key, disposition.value, reason] += 1
-        else:
-            yield json_line(_pair(replay, played, item, results[number], showing))
-    for (key, bucket, reason), count in counted.items():
-        yield json_line({"requests": count, "api": api_name(key), "bucket": bucket, "reason": reason})
+    order = results.in_order()
+    shown = ~results.ended_as(Disposition.POLICY)[order] if stopped else np.ones(len(order), bool)
+    left = order[~shown]
+    for place, number in enumerate(order := order[shown]):
+        if stopped and time.monotonic() > until_s:
+            left = np.concatenate([left, order[place:]])
+            break
+        result = results[int(number)]
+        yield json_line(_pair(replay, played, items[result.index], result, showing))
+    for (key, disposition, reason), count in results.counted(left, items.column("key")):
+        yield json_line(
+            {"requests": count, "api": api_name(key), "bucket": disposition.value, "reason": reason}
+        )
 
 
 def _pair(

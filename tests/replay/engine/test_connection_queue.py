@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+
 from kdissect.replay.engine.connection_queue import ConnectionQueue, TimerQueue, connection_queues
 from kdissect.replay.load.analysis import load
 from tests.helpers.paper_target import Script, settings
@@ -15,8 +17,10 @@ def test_every_request_is_in_the_queue_of_its_connection() -> None:
         script.add(number, 10, 1, {"key": "g", "key_type": 0}, connection=number % 3, in_flight=2)
     loaded = load(script.capture(), script.shelf, settings())
     queues = connection_queues(loaded.items, loaded.caps)
-    indices = {number: [item.request.index for item in queue.waiting] for number, queue in queues.items()}
+    indices = {number: queue.waiting.places.tolist() for number, queue in queues.items()}
     assert indices == {0: [0, 3, 6], 1: [1, 4], 2: [2, 5]}
+    assert [queues[1].waiting.popleft().request.index, len(queues[1].waiting)] == [1, 1]
+    assert (queues[1].waiting.drop_all().tolist(), len(queues[1].waiting)) == ([4], 0)
     assert {queue.most_in_flight for queue in queues.values()} == {2}
 
 
@@ -38,7 +42,9 @@ def test_queues_come_in_their_order_and_never_before_their_time() -> None:
         chance = Random(seed)
         queues = [ConnectionQueue(number, 1) for number in range(5)]
         planned = [(chance.randrange(100), chance.choice(queues)) for _ in range(60)]
-        timers = TimerQueue(planned)
+        times_ns = np.array([time for time, _ in planned])
+        numbers = np.array([queue.connection for _, queue in planned])
+        timers = TimerQueue(times_ns, numbers, queues)
         timers.start_ns = 1000
         wanted = sorted([1000 + time for time, _ in planned])
         times: list[int] = []
@@ -55,7 +61,7 @@ def test_queues_come_in_their_order_and_never_before_their_time() -> None:
 
 def test_alarms_come_beside_what_is_planned_once_each() -> None:
     early, late = ConnectionQueue(1, 1), ConnectionQueue(2, 1)
-    timers = TimerQueue([(50, early), (90, late)])
+    timers = TimerQueue(np.array([50, 90]), np.array([0, 1]), [early, late])
     timers.add_alarm(late, 20)
     timers.add_alarm(late, 20)
     assert timers.next_ns == 20

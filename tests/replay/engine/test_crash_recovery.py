@@ -29,7 +29,7 @@ class Sending:
         """Write nothing."""
 
     def outcome(self) -> PassOutcome:
-        notes = {index: [f"note {index}"] for index in self.results.indices()}
+        notes = {index: (f"note {index}",) for index in self.results.indices()}
         return PassOutcome(self.results, notes, peak_in_flight=len(self.results))
 
     def end(self, *indices: int) -> None:
@@ -49,7 +49,7 @@ def test_a_journal_has_every_result_once_with_its_notes() -> None:
     assert [entry.outcome.results.indices() for entry in journal.read()] == [[0, 2], [1]]
     start_ns, start_wall_ns, outcome = recovered_pass([journal], 5, KILLED)
     assert (start_ns, start_wall_ns, outcome.stopped, outcome.peak_in_flight) == (5, 1000, KILLED, 3)
-    assert outcome.notes == {index: [f"note {index}"] for index in range(3)}
+    assert outcome.notes == {index: (f"note {index}",) for index in range(3)}
     ends = {result.index: (result.bucket, result.reason) for result in outcome.results}
     unknown = (Disposition.POLICY, f"nothing is known of it: {KILLED}")
     assert ends == dict.fromkeys(range(3), (Disposition.ANSWERED, "")) | dict.fromkeys((3, 4), unknown)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
+from kdissect.replay.engine import pass_results
 from kdissect.replay.engine.pass_results import (
     PassOutcome,
     RequestResult,
@@ -92,3 +94,24 @@ def test_results_after_a_number_have_all_that_belongs_to_them() -> None:
 )
 def test_a_request_ends_as_the_worst_of_its_parts(ends: list[Disposition], disposition: Disposition) -> None:
     assert disposition_of([Answer(Part(0, 9, {}), end) for end in ends]) is disposition
+
+
+def test_many_skipped_requests_are_added_and_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_results, "ROWS_AT_ONCE", 2)
+    together, each = ResultTable(), ResultTable()
+    indices = [5, 1, 3, 0, 2]
+    together.append_all_skipped(np.array(indices), Disposition.RETRY, "taken")
+    for index in indices:
+        each.append_skipped(index, Disposition.RETRY, "taken")
+    assert list(together) == list(each)
+    together.append(RequestResult(4, Disposition.ANSWERED, sent_ns=3))
+    together.append_skipped(6, Disposition.RETRY, "other")
+    keys = np.array([0, 1, 0, 1, 0, 1, 1])
+    assert together.counted(np.arange(len(together)), keys) == [
+        ((1, Disposition.RETRY, "taken"), 3),
+        ((0, Disposition.RETRY, "taken"), 2),
+        ((0, Disposition.ANSWERED, ""), 1),
+        ((1, Disposition.RETRY, "other"), 1),
+    ]
+    assert together.ended_as(Disposition.ANSWERED).tolist() == [False] * 5 + [True, False]
+    assert together.sent_ns().tolist() == [3]

@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
@@ -60,9 +61,9 @@ def test_a_ramp_costs_half_of_itself_and_is_smooth() -> None:
 
 
 def test_long_gaps_are_shortened_and_counted() -> None:
-    times, removed = without_long_gaps([0, 10, 1_000, 1_010, 5_000], 100)
+    times, removed = without_long_gaps(np.array([0, 10, 1_000, 1_010, 5_000]), 100)
     assert (list(times), removed) == ([0, 10, 110, 120, 220], 4_780)
-    times, removed = without_long_gaps([3, 9], None)
+    times, removed = without_long_gaps(np.array([3, 9]), None)
     assert (list(times), removed) == ([3, 9], 0)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from kdissect.replay.engine.pass_results import PassOutcome
+from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.run_limits import StopSignal
 from kdissect.replay.engine.workers import WorkerLost, run_workers
 
@@ -33,7 +33,8 @@ class Pretended:
 def test_processes_begin_together_and_stop_together() -> None:
     stop = StopSignal()
     makers = [lambda number=number: Pretended(number, stop) for number in range(3)]
-    start_ns, outcome = run_workers(makers, stop, lambda lead_ns: 1000 + lead_ns)
+    start_ns, outcomes = run_workers(makers, stop, lambda lead_ns: 1000 + lead_ns)
+    outcome = merge_outcomes(outcomes)
     assert start_ns == 1030
     assert outcome.counts == {"from 1030": 3}
     assert outcome.stopped == "enough"

@@ -31,8 +31,8 @@ def test_the_nearest_version_is_sent(spoken: tuple[int, int], version: int) -> N
     assert context.rewriter.version(item) == version
     body = context.rewriter.rewrite(item, context.captured.request(item.request), version)
     assert body["topics"][0]["name"] == "t-orders"
-    notes = [] if version == 7 else [f"ListOffsets v7 as v{version}"]
-    assert context.notes.by_request.get(0, []) == notes
+    notes = () if version == 7 else (f"ListOffsets v7 as v{version}",)
+    assert context.notes.by_request.get(0, ()) == notes
 
 
 def test_a_target_without_a_version_gets_nothing() -> None:
@@ -50,4 +50,4 @@ def test_a_loss_has_to_be_allowed() -> None:
     assert skipped.value.bucket is Disposition.LOSSY
     context, item = asked((1, 1), allow_lossy=True)
     context.rewriter.rewrite(item, context.captured.request(item.request), 1)
-    assert context.notes.by_request == {0: ["ListOffsets v7 as v1, without isolation_level"]}
+    assert context.notes.by_request == {0: ("ListOffsets v7 as v1, without isolation_level",)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.analysis import load
+from kdissect.replay.settings import Pace
 from tests.helpers.paper_target import MS, Script, settings
 
 INIT, END, METADATA, FETCH = 22, 26, 3, 1
@@ -46,7 +47,7 @@ def test_a_request_is_anchored_at_the_response_that_its_client_saw_last() -> Non
     script = Script()
     for at, took in ((0, 5), (3, 20), (10, 1), (30, 1)):
         script.add(at, METADATA, 9, {"topics": []}, {"brokers": [], "topics": []}, took_ms=took)
-    loaded = load(script.capture(), script.shelf, settings())
+    loaded = load(script.capture(), script.shelf, settings(pace=Pace.THINK))
     assert [(item.anchor, item.gap_ns) for item in loaded.items] == [
         (-1, 0),
         (-1, 3 * MS),

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
+from kdissect.replay.load import request_table
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, request_column, sent_mask
-from kdissect.replay.load.request_table import DTYPE, ROW, Chosen, Request, RequestTable
+from kdissect.replay.load.replay_items import (
+    ReplayItem,
+    ReplayItems,
+    refused_requests,
+    request_column,
+    sent_mask,
+)
+from kdissect.replay.load.request_table import DTYPE, ROW, Chosen, Request, RequestTable, numbered
 from kdissect.replay.load.spool import SpoolSlot
 
 ANSWERED = Request(
@@ -64,6 +71,15 @@ def test_rows_give_requests_back() -> None:
         made[2]
 
 
+def test_values_are_numbered_as_a_sort_of_all_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_table, "ROWS_AT_ONCE", 4)
+    for size in (0, 1, 4, 23):
+        values = np.random.default_rng(size).integers(0, 9, size) << 40
+        distinct, numbers = numbered(values)
+        wanted, places = np.unique(values, return_inverse=True)
+        assert (distinct.tolist(), numbers.tolist()) == (wanted.tolist(), places.tolist())
+
+
 def test_items_keep_what_is_noted_later() -> None:
     items = ReplayItems(table())
     refusal = Refusal(Disposition.POLICY, "off")
@@ -73,11 +89,12 @@ def test_items_keep_what_is_noted_later() -> None:
         items.put(item)
     assert list(items) == made
     items.refuse(1, refusal)
-    items.set_anchors(np.array([7, -1]), np.array([900, 0]))
-    assert (items[1].refusal, items[0].anchor, items[0].gap_ns) == (refusal, 7, 900)
+    assert (items[1].refusal, items[0].anchor, items[0].gap_ns) == (refusal, -1, 0)
     assert items.transactional_ids() == {"t"}
     items.copy(np.array([1]), np.array([0]))
     assert items[1] == replace(items[0], request=LOST)
+    items.set_anchors(np.array([7, -1]), np.array([900, 0]))
+    assert [(item.anchor, item.gap_ns) for item in items] == [(7, 900), (-1, 0)]
 
 
 def test_columns_are_those_of_the_objects() -> None:
@@ -87,6 +104,10 @@ def test_columns_are_those_of_the_objects() -> None:
     items.put(ReplayItem(LOST, None, Refusal(Disposition.POLICY, "off")))
     some = Chosen(items, array("q", [1, 0, 1]))
     for each in (items, some, list(some), some[1:]):
+        refused = {item.request.index for item in each if item.refusal is not None}
+        found = list(refused_requests(each))
+        assert {index for indices, _ in found for index in indices.tolist()} == refused
+        assert {why.reason for _, why in found} == {"off"}
         assert sent_mask(each).tolist() == [item.refusal is None for item in each]
         assert request_column(each, "key").tolist() == [item.request.key for item in each]
         assert request_column(each, "index").tolist() == [item.request.index for item in each]

@@ -36,6 +36,7 @@ from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.pass_state import Batches
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
@@ -78,7 +79,7 @@ class PreparedRequest(NamedTuple):
     parts: tuple[PreparedPart, ...]
     question: FetchQuestion | None = None
     captured_offsets: dict[TopicPartition, int] = NO_OFFSETS  # of its batches, on the captured cluster
-    produced: list[tuple[str, int]] | None = None  # its batches, for the files of the run
+    produced: Batches | None = None  # its batches, for the files of the run
     nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
     size: int = 0  # bytes of memory
     numbered: bool = False  # its batches get a producer and a number when its turn comes
@@ -98,7 +99,7 @@ class PreparedRequests:
     def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] = ()) -> None:
         self._context, self._items = context, iter(items)
         self._prepared: dict[int, PreparedRequest] = {}  # by index
-        self._passed: set[int] = set()  # requests that had their turn before they were prepared
+        self._passed = bytearray()  # 1 for requests that had their turn before they were prepared
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
         self._last_index = -1  # the last request that was looked at
@@ -123,8 +124,7 @@ class PreparedRequests:
                 self._exhausted = True
                 break
             index = self._last_index = item.request.index
-            if index in self._passed:
-                self._passed.discard(index)
+            if index < len(self._passed) and self._passed[index]:
                 continue
             most_requests -= 1
             prepared = _prepare(self._context, item)
@@ -148,7 +148,10 @@ class PreparedRequests:
             self._bytes -= prepared.size
             return prepared
         if index > self._last_index and not self._exhausted:
-            self._passed.add(index)
+            missing = index + 1 - len(self._passed)
+            if missing > 0:
+                self._passed += bytes(max(missing, len(self._passed)))
+            self._passed[index] = 1
         return None
 
     def _forget(self) -> None:
@@ -239,7 +242,7 @@ def _prepare_produce(context: ReplayContext, item: ReplayItem) -> PreparedReques
         parts,
         None,
         captured_offsets(context, item) or NO_OFFSETS,
-        sent_batches(context, in_order),
+        tuple(sent_batches(context, in_order)),
         tuple(each.part.node for each in parts for _ in each.batches),
         numbered=in_order[0].batch.producer_id >= 0,
     )

@@ -50,7 +50,7 @@ def test_a_batch_that_is_refused_for_the_moment_is_sent_again_and_its_last_answe
     done = replayed(script, Cluster(key0=[19, 0]))
     (result,) = done.player.results
     assert (result.again, len(result.answers)) == (1, 2)
-    assert done.context.notes.produced == {0: [("t-orders-0", 1), ("t-orders-1", 1)]}
+    assert done.context.notes.produced == {0: (("t-orders-0", 1), ("t-orders-1", 1))}
 
 
 def test_a_prepared_request_on_a_connection_that_cannot_be_made_has_failed() -> None:
