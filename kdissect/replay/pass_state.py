@@ -10,7 +10,7 @@ once.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,9 +65,16 @@ class RequestGates:
         """Return whether a request has ended, sent or skipped."""
         return index < len(self._ended) and self._ended[index] == 1
 
+    def unended(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of some requests have not ended."""
+        self._make_room(int(indices.max(initial=-1)) + 1)
+        unended: NDArray[np.int64] = indices[np.frombuffer(self._ended, np.uint8)[indices] == 0]
+        return unended
+
     def end(self, index: int) -> None:
         """Note that a request has ended, and let those go on that wait for it."""
-        self._make_room(index + 1)
+        if index >= len(self._ended):
+            self._make_room(index + 1)
         self._count += 1 - self._ended[index]
         self._ended[index] = 1
         gate = self._gates.pop(index, None)
@@ -106,9 +113,8 @@ class RequestValues(MutableMapping[int, V]):
         return self._values.values[self._numbers[index] - 1]
 
     def __setitem__(self, index: int, value: V) -> None:
-        missing = index + 1 - len(self._numbers)
-        if missing > 0:
-            self._numbers.frombytes(bytes(self._numbers.itemsize * max(missing, len(self._numbers))))
+        if index >= len(self._numbers):
+            self._make_room(index + 1)
         self._count += not self._numbers[index]
         self._numbers[index] = self._values.number(value) + 1
 
@@ -122,10 +128,37 @@ class RequestValues(MutableMapping[int, V]):
         return isinstance(index, int) and 0 <= index < len(self._numbers) and self._numbers[index] > 0
 
     def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(np.array(self._numbers, np.int32)).tolist())
+        return iter(np.flatnonzero(self.numbered()[0]).tolist())
 
     def __len__(self) -> int:
         return self._count
+
+    def numbered(self) -> tuple[NDArray[np.int32], Sequence[V]]:
+        """Return for each request the number of its value, counted from 1 (0: none), and all values."""
+        return np.array(self._numbers, np.int32), self._values.values
+
+    def add_all(self, other: "RequestValues[V]") -> None:
+        """Set all values of another one."""
+        theirs, values = other.numbered()
+        numbers = np.array([0, *(self._values.number(value) + 1 for value in values)], np.int32)
+        requests = np.flatnonzero(theirs)
+        self._make_room(len(theirs))
+        own = np.frombuffer(self._numbers, np.int32)
+        self._count += int((own[requests] == 0).sum())
+        own[requests] = numbers[theirs[requests]]
+
+    def _make_room(self, count: int) -> None:
+        missing = count - len(self._numbers)
+        if missing > 0:
+            self._numbers.frombytes(bytes(self._numbers.itemsize * max(missing, len(self._numbers))))
+
+
+def add_values(into: MutableMapping[int, V], values: Mapping[int, V]) -> None:
+    """Set values of requests, many at once if both are `RequestValues`."""
+    if isinstance(into, RequestValues) and isinstance(values, RequestValues):
+        into.add_all(values)
+    else:
+        into.update(values)
 
 
 Texts = tuple[str, ...]

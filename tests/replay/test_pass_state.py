@@ -11,7 +11,7 @@ import pytest
 
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock
+from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock, add_values
 from tests.helpers.paper_target import Script
 from tests.helpers.rewriting_cases import WHERE
 
@@ -57,6 +57,8 @@ def test_many_requests_end_at_once() -> None:
     assert [gates.has_ended(index) for index in (0, 1, 2, 7, 9, 10)] == [True, True, True, False, True, False]
     gates.end(9)  # once more
     assert len(gates) == 4
+    assert gates.unended(np.array([9, 7, 1, 20])).tolist() == [7, 20]
+    assert gates.unended(np.array([], np.int64)).tolist() == []
 
 
 def test_values_of_requests_are_as_in_a_dictionary() -> None:
@@ -72,6 +74,19 @@ def test_values_of_requests_are_as_in_a_dictionary() -> None:
     assert list(values) == sorted(wanted)
     with pytest.raises(KeyError):
         del values[60]
+
+
+def test_values_of_another_process_are_set_as_one_by_one() -> None:
+    own, other = RequestValues[str](), RequestValues[str]()
+    add_values(own, other)
+    assert len(own) == 0
+    own.update({0: "a", 3: "b", 4: "c"})
+    other.update({9: "d", 3: "a", 5: "d", 4: "x"})
+    del other[4]
+    for values in (other, {1: "e", 9: "f"}):
+        wanted = dict(own) | dict(values)
+        add_values(own, values)
+        assert (dict(own), len(own)) == (wanted, len(wanted))
 
 
 def test_notes_are_kept_by_request_and_can_be_forgotten() -> None:

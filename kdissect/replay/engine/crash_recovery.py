@@ -25,6 +25,7 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.run_limits import StopSignal
+from kdissect.replay.pass_state import add_values
 
 WRITE_NS = 100_000_000
 LOOK_S = 0.5  # how often the guard looks whether its parent lives
@@ -37,6 +38,22 @@ class JournalEntry(NamedTuple):
     start_ns: int  # when the pass began, on the clock of the run,
     start_wall_ns: int  # and since the epoch
     outcome: PassOutcome
+
+
+class _FromStart(io.RawIOBase):
+    """An open file from its beginning. Its own position stays, since others write there."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # one kind of buffer
+        data = os.pread(self._file, len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 class CrashJournal:
@@ -71,16 +88,14 @@ class CrashJournal:
         pickle.dump(JournalEntry(start_ns, start_wall_ns, part), self._file, pickle.HIGHEST_PROTOCOL)
         self._file.flush()
 
-    def read(self) -> list[JournalEntry]:
-        """Return all entries, in any process; one that was not finished is left out."""
-        size = os.fstat(self._file.fileno()).st_size
-        data = io.BytesIO(os.pread(self._file.fileno(), size, 0))
-        entries: list[JournalEntry] = []
+    def read(self) -> Iterator[JournalEntry]:
+        """Yield all entries, in any process; one that was not finished is left out."""
+        data = io.BufferedReader(_FromStart(self._file.fileno()))
         try:
             while True:
-                entries.append(pickle.load(data))  # noqa: S301 - a file that nobody else can open
+                yield pickle.load(data)  # noqa: S301 - a file that nobody else can open
         except (EOFError, pickle.UnpicklingError):
-            return entries
+            return
 
     def close(self) -> None:
         """Remove the file."""
@@ -113,8 +128,8 @@ def _continued(before: PassOutcome, part: PassOutcome) -> PassOutcome:
     """Return an outcome with what came after it; counts are of the whole pass in every part."""
     before.results.extend(part.results, 0)
     part.results = before.results
-    before.notes.update(part.notes)
-    before.produced.update(part.produced)
+    add_values(before.notes, part.notes)
+    add_values(before.produced, part.produced)
     part.notes, part.produced = before.notes, before.produced
     return part
 

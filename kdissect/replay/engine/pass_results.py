@@ -20,7 +20,7 @@ from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.pool import PoolCounters
-from kdissect.replay.pass_state import Batches, RequestValues, Texts
+from kdissect.replay.pass_state import Batches, RequestValues, Texts, add_values
 from kdissect.replay.target.offsets import Rule
 from kdissect.streams.flow_state import Int64s
 
@@ -199,13 +199,15 @@ class ResultTable:
         `keys` are the APIs of requests by their index.
         """
         index, disposition, reason = (self.column(each)[numbers] for each in (INDEX, DISPOSITION, REASON))
-        rows = np.stack([keys[index], disposition, reason], axis=1)
-        kinds, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
-        texts, order = self._text_list(), np.argsort(first)
-        return [
-            ((key, DISPOSITIONS[code], texts[text]), count)
-            for (key, code, text), count in zip(kinds[order].tolist(), counts[order].tolist(), strict=True)
-        ]
+        texts = self._text_list()
+        codes = (keys[index].astype(np.int64) * len(DISPOSITIONS) + disposition) * len(texts) + reason
+        kinds, first, counts = np.unique(codes, return_index=True, return_counts=True)
+        found = []
+        for place in np.argsort(first).tolist():
+            rest, text = divmod(int(kinds[place]), len(texts))
+            key, code = divmod(rest, len(DISPOSITIONS))
+            found.append(((key, DISPOSITIONS[code], texts[text]), int(counts[place])))
+        return found
 
     def sent_ns(self) -> Int64s:
         """Return when requests were sent, of those that were."""
@@ -334,8 +336,8 @@ def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
     merged = PassOutcome()
     for number, outcome in enumerate(outcomes):
         merged.results.extend(outcome.results, number)
-        merged.notes.update(outcome.notes)
-        merged.produced.update(outcome.produced)
+        add_values(merged.notes, outcome.notes)
+        add_values(merged.produced, outcome.produced)
         merged.counts += outcome.counts
         for partition, rules in outcome.rules.items():
             merged.rules.setdefault(partition, Counter()).update(rules)

@@ -12,6 +12,7 @@ request that it has ended. Every wait has a deadline.
 """
 
 import dataclasses
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -83,7 +84,8 @@ class Player:
         self._queues = connection_queues(setup.items, setup.replay_input.caps)
         self._timers = TimerQueue(*self._planned())
         self._thinks = setup.schedule.pace is Pace.THINK
-        self._answered_ns: dict[int, int] = {}  # when requests have ended, by index; only at pace think
+        count = len(setup.replay_input.items) if self._thinks else 0
+        self._answered_ns = array("q", [NONE]) * count  # when requests have ended, only at pace think
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_peer_closed(self._refresh_leaders)
 
@@ -146,9 +148,9 @@ class Player:
         """End what is still in flight when the time to await it is over."""
         if not self._done:
             self.pool.leave_all()
-            for item in self._items:  # what waits for another request is on no connection
-                if not self._gates.has_ended(item.request.index):
-                    self._skip(item, Disposition.POLICY, f"the run ended before: {self.stopped}")
+            # Requests that wait for another one are on no connection.
+            left = self._gates.unended(request_column(self._items, "index"))
+            self._skip_all(left, Disposition.POLICY, f"the run ended before: {self.stopped}")
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
@@ -219,8 +221,8 @@ class Player:
         """Return when a request is due; None as long as the answer that its client waited for is missing."""
         if not self._thinks or item.anchor < 0:
             return self._schedule.start_ns + self._offsets_ns[item.request.index]
-        answered_ns = self._answered_ns.get(item.anchor)
-        return None if answered_ns is None else answered_ns + self._schedule.think_ns(item.gap_ns)
+        answered_ns = self._answered_ns[item.anchor]
+        return None if answered_ns == NONE else answered_ns + self._schedule.think_ns(item.gap_ns)
 
     def _open_early(self, queue: ConnectionQueue, early_ns: int) -> None:
         """Have a connection opened before it is needed, if its first node is known."""
@@ -398,16 +400,11 @@ class Player:
         if not self._limits.in_flight:
             self._end_if_done()
 
-    def _skip(self, item: ReplayItem, disposition: Disposition, reason: str) -> None:
-        """Account for a request that is not sent."""
-        self.results.append_skipped(item.request.index, disposition, reason)
-        self._settle(item.request.index, None)
-
     def _skip_all(self, indices: Int64s, disposition: Disposition, reason: str) -> None:
         """Account for many requests that are not sent."""
         self.results.append_all_skipped(indices, disposition, reason)
         if self._thinks:
-            self._answered_ns.update(dict.fromkeys(indices.tolist(), self.pool.now_ns))
+            np.frombuffer(self._answered_ns, np.int64)[indices] = self.pool.now_ns
         self._gates.end_all(indices)
 
     def _settle(self, index: int, received_ns: int | None) -> None:
