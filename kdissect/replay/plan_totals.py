@@ -61,4 +61,4 @@ class PlanTotals:
     def sent(self) -> "array[int]":
         """Return the indices of the requests that would be sent, in order."""
         indices = np.sort(np.concatenate([np.zeros(0, np.int64), *self._sent]))
-        return array("q", indices.tobytes())
+        return array("i", indices.astype(np.int32).tobytes())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kdissect.files import is_full
+from kdissect.memory import release_memory
 from kdissect.replay.engine.dry_target import transport_for
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
@@ -152,7 +153,7 @@ def collect_little() -> Iterator[None]:
 
 
 def warm_up() -> None:
-    """Compile what is compiled at first use, and have the garbage collector forget what stays."""
+    """Compile what is compiled at first use, return freed memory, and let the collector forget what stays."""
     rewritten(modern(OLD_MESSAGE), 0, 0, 0)
-    gc.collect()
+    release_memory()  # that a plan has used
     gc.freeze()

@@ -148,9 +148,10 @@ def deal(items: Sequence[ReplayItem], owners: Mapping[int, int], count: int) -> 
     """
     connections, sent = request_column(items, "connection"), sent_mask(items)
     numbers, places = numbered(connections)
-    owner = np.array([owners.get(connection, 0) for connection in numbers.tolist()], np.int64)[places]
+    owner = np.array([owners.get(connection, 0) for connection in numbers.tolist()], np.int32)[places]
     owner[~sent] = 0
-    return [Chosen(items, array("q", np.flatnonzero(owner == number).tobytes())) for number in range(count)]
+    shares = (np.flatnonzero(owner == number).astype(np.int32) for number in range(count))
+    return [Chosen(items, array("i", share.tobytes())) for share in shares]
 
 
 def _wanted(requests: int, settings: ReplaySettings) -> int:

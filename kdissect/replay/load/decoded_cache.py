@@ -10,13 +10,13 @@ from array import array
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
-from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.request_table import Int32s, Request
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
+from kdissect.streams.flow_state import Int64s
 
 MOST_BYTES = 4096  # of a frame
 MOST_REPEATED = 1 << 11  # bodies
@@ -41,7 +41,7 @@ class DecodedCache:
         if body is not None and frame.size <= MOST_BYTES:
             self._at[index], self._sizes[index] = spool.put(marshal.dumps(body))
 
-    def copy(self, indices: NDArray[np.int64], sources: NDArray[np.int64]) -> None:
+    def copy(self, indices: Int64s, sources: Int64s | Int32s) -> None:
         """Keep for some requests the bodies of others, which are equal."""
         for column in (self._at, self._sizes):
             values = np.frombuffer(column, column.typecode)

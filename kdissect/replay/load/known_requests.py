@@ -9,7 +9,7 @@ retry (its producer wrote the same sequence number twice), one before or after w
 connection, and each one if the capture has producers without facts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,19 +18,22 @@ from numpy.typing import NDArray
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.frame_places import ranges
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Request, RequestTable, numbered
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s, Request, RequestTable, numbered
 from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
 from kdissect.streams.flow_state import Int64s
 
 LOOK = b"\x01"
-KEYS = [ProducedFacts._fields.index(name) for name in ("sequence", "partition", "epoch", "producer")]
+KEYS, OWNERS = (
+    [ProducedFacts._fields.index(name) for name in names]
+    for names in (("sequence", "partition", "epoch", "producer"), ("partition", "producer"))
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedShapes:
     """The shapes of all requests of a log, and their facts. `edges` says where those of each begin."""
 
-    shapes: Int64s
+    shapes: Int32s
     edges: Int64s
     facts: Int64s
 
@@ -43,12 +46,15 @@ class LoggedShapes:
 
     def columns(self, requests: Int64s, width: int, wanted: Sequence[int]) -> list[Int64s]:
         """Return some columns of the facts of requests, in rows of a width, and the request of each row."""
-        parts = []
+        counts = self.edges[requests + 1] - self.edges[requests]
+        columns = [np.empty(int(counts.sum()) // width, np.int64) for _ in range(len(wanted) + 1)]
+        filled = 0
         for begin in range(0, len(requests), ROWS_AT_ONCE):
             rows, owners = self.rows(requests[begin : begin + ROWS_AT_ONCE], width)
-            parts.append(np.column_stack([rows[:, list(wanted)], owners]))
-        every = np.concatenate([np.zeros((0, len(wanted) + 1), np.int64), *parts])
-        return [np.ascontiguousarray(column) for column in every.T]
+            for column, values in zip(columns, (*rows.T[list(wanted)], owners), strict=True):
+                column[filled : filled + len(owners)] = values
+            filled += len(owners)
+        return columns
 
 
 class KnownRequests:
@@ -60,7 +66,7 @@ class KnownRequests:
         self.logged, self._marked_anonymous = logged, False
         self._order = np.zeros(0, np.int32)
         self._starts = np.zeros(1, np.int64)
-        self.first: NDArray[np.int32] = np.arange(count, dtype=np.int32)  # the first of the shape of each
+        self.first: Int32s = np.arange(count, dtype=np.int32)  # the first request of the shape of each
         looked = np.ones(count, bool)
         if logged is not None and isinstance(table, RequestTable):
             shapes = logged.shapes
@@ -70,7 +76,7 @@ class KnownRequests:
             self._starts = np.searchsorted(shapes[self._order], every)
             firsts = np.append(self._order, 0)[self._starts[:-1]]
             self.first[self._order] = firsts[shapes[self._order]]
-            looked = self.first == np.arange(count)
+            looked = self.first == np.arange(count, dtype=np.int32)
             keys = table.column("key")
             self._produces = np.flatnonzero((keys == ApiKey.PRODUCE) & table.column("complete"))
             looked[self._telling_produces(table, logged, hosts)] = True
@@ -94,14 +100,16 @@ class KnownRequests:
         shape = self.logged.shapes[index]
         return self._order[self._starts[shape] : self._starts[shape + 1]].astype(np.int64)
 
-    def alike(self, decisions: Int64s) -> Iterator[Int64s]:
+    def alike(self, decisions: Int32s) -> Iterator[Int64s]:
         """Yield all requests, those of one shape for which the same was decided together.
 
         Groups come in the order of their first requests.
         """
-        first = np.where(decisions == decisions[self.first], self.first, np.arange(len(self.first)))
+        every = np.arange(len(self.first), dtype=np.int32)
+        first = np.where(decisions == decisions[self.first], self.first, every)
         order = np.argsort(first, kind="stable")
-        edges = np.flatnonzero(np.diff(first[order])) + 1
+        first = first[order]
+        edges = np.flatnonzero(first[1:] != first[:-1]) + 1
         yield from np.split(order, edges) if len(order) else ()
 
     def unseen(self) -> Int64s:
@@ -118,40 +126,51 @@ class KnownRequests:
         """Have all Produce requests without a producer id looked at."""
         if self.logged is not None and not self._marked_anonymous:
             self._marked_anonymous = True
-            facts, requests = self.logged.rows(self._produces, PRODUCED)
-            self.mark(requests[ProducedFacts(*facts.T).producer < 0])
+            producer, requests = self.logged.columns(self._produces, PRODUCED, KEYS[-1:])
+            self.mark(requests[producer < 0])
 
     def _telling_produces(self, table: RequestTable, logged: LoggedShapes, hosts: dict[int, str]) -> Int64s:
         """Return the Produce requests that may be retries, or tell an order."""
         produces = self._produces[table.column("version")[self._produces] >= 0]
         if (logged.edges[produces + 1] == logged.edges[produces]).any():
             return produces
-        sequence, partition, epoch, producer, requests = logged.columns(produces, PRODUCED, KEYS)
-        is_numbered = np.flatnonzero(producer >= 0)
-        keys = [sequence, partition, epoch, producer]
-        repeated = requests[is_numbered[_with_equals([each[is_numbered] for each in keys])]]
-        each, numbers = numbered(table.column("connection"))
-        connections = numbers[requests]
-        hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
-        host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)
-        host = host[connections]
-        host[producer >= 0] = NONE
-        order = np.lexsort([requests, partition, host, producer])
-        same = _equal_neighbours([column[order] for column in (partition, host, producer)])
-        changes = np.flatnonzero(same & (connections[order][1:] != connections[order][:-1]))
-        return np.concatenate([repeated, requests[order[changes]], requests[order[changes + 1]]])
+        return np.concatenate(
+            [_repeated_produces(produces, logged), _moved_produces(produces, table, logged, hosts)]
+        )
 
 
-def _equal_neighbours(columns: list[Int64s]) -> NDArray[np.bool_]:
-    """Return for each row but the first whether it equals the one before in all columns."""
-    same = np.ones(max(len(columns[0]) - 1, 0), bool)
+def _repeated_produces(produces: Int64s, logged: LoggedShapes) -> Int64s:
+    """Return the requests whose producer wrote the same sequence number twice."""
+    *keys, requests = logged.columns(produces, PRODUCED, KEYS)
+    order = np.lexsort(keys)
+    equal = np.flatnonzero(_equal_neighbours(keys, order))
+    equal = equal[keys[-1][order[equal]] >= 0]  # those of numbered producers
+    repeated: Int64s = requests[np.concatenate([order[equal], order[equal + 1]])]
+    return repeated
+
+
+def _moved_produces(
+    produces: Int64s, table: RequestTable, logged: LoggedShapes, hosts: Mapping[int, str]
+) -> Int64s:
+    """Return the requests before and after which a producer changed the connection."""
+    partition, producer, requests = logged.columns(produces, PRODUCED, OWNERS)
+    each, numbers = numbered(table.column("connection"))
+    connections = numbers[requests]
+    hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
+    host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)[connections]
+    host[producer >= 0] = NONE
+    order = np.lexsort([requests, partition, host, producer])
+    connections = connections[order]
+    changes = np.flatnonzero(
+        _equal_neighbours((partition, host, producer), order) & (connections[1:] != connections[:-1])
+    )
+    return np.concatenate([requests[order[changes]], requests[order[changes + 1]]])
+
+
+def _equal_neighbours(columns: Iterable[Int64s], order: Int64s) -> NDArray[np.bool_]:
+    """Return for each row but the first, in some order, whether it equals the one before in all columns."""
+    same = np.ones(max(len(order) - 1, 0), bool)
     for column in columns:
-        same &= column[1:] == column[:-1]
+        sorted_column = column[order]
+        same &= sorted_column[1:] == sorted_column[:-1]
     return same
-
-
-def _with_equals(columns: list[Int64s]) -> Int64s:
-    """Return the rows that another row equals in all columns."""
-    order = np.lexsort(columns)
-    equal = np.flatnonzero(_equal_neighbours([column[order] for column in columns]))
-    return np.unique(np.concatenate([order[equal], order[equal + 1]]))

@@ -17,6 +17,7 @@ from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.request_shapes import SAME_BODY
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.retries import RetryFinder
 from kdissect.replay.load.shaped_messages import FETCHED, NONE, PRODUCED, FetchedFacts, ProducedFacts
 from kdissect.replay.rewrite.names import Names, Tree
@@ -73,17 +74,21 @@ class LearnedShapes:
         again = [
             known.others_like(first)[1:] for first, each in self._learned.items() if each.key in OF_MEMBERS
         ]
-        copied = np.concatenate([unseen, *again])
-        loaded.items.copy(copied, known.first[copied])
-        same = copied[np.isin(loaded.items.column("key")[copied], list(SAME_BODY))]
-        loaded.bodies.copy(same, known.first[same])
+        keys = loaded.items.column("key")
+        for copied in (part for requests in (unseen, *again) for part in _parts(requests)):
+            loaded.items.copy(copied, known.first[copied])
+            same = copied[np.isin(keys[copied], list(SAME_BODY))]
+            loaded.bodies.copy(same, known.first[same])
+        answered_ns = loaded.items.column("answered_ns")
         for first, learned in self._learned.items():
             if learned.key == ApiKey.PRODUCE:
-                self._learn_produces(known.unseen_like(first), learned)
+                for some in _parts(known.unseen_like(first)):
+                    self._learn_produces(some, learned)
                 for request in known.others_like(first)[-1:].tolist():
                     retries.note_last(loaded.items[first].request.connection, request)
             elif learned.key == ApiKey.FETCH and learned.refusal is None:
-                self._learn_fetches(known.unseen_like(first), learned)
+                for some in _parts(known.unseen_like(first)):
+                    self._learn_fetches(some, learned, answered_ns)
 
     def _learn_produces(self, requests: Int64s, learned: LearnedShape) -> None:
         loaded, logged = self._loaded, self._loaded.known.logged
@@ -92,7 +97,7 @@ class LearnedShapes:
         facts = ProducedFacts(*rows.T)
         loaded.records += int(facts.records.sum())
         loaded.record_bytes += int(facts.size.sum())
-        if learned.refusal is not None or learned.response is None or not len(requests):
+        if learned.refusal is not None or learned.response is None:
             return
         answer = learned.response
         count = len(rows) // len(requests)
@@ -101,15 +106,14 @@ class LearnedShapes:
             written = offsets != NONE
             loaded.reads.add_writes(partition, offsets[written], writers[written])
 
-    def _learn_fetches(self, requests: Int64s, learned: LearnedShape) -> None:
+    def _learn_fetches(self, requests: Int64s, learned: LearnedShape, answered_ns: Int64s) -> None:
         loaded, logged = self._loaded, self._loaded.known.logged
         assert logged is not None
         answer = learned.response
-        if answer is None or not len(requests):
+        if answer is None:
             return
         rows, owners = logged.rows(requests, FETCHED)
         facts, count = FetchedFacts(*rows.T), len(rows) // len(requests)
-        answered = loaded.items.column("answered_ns")
         for column, partition in _partitions(answer, loaded.names, "topic", "partitions", "partition_index"):
             following, size = facts.following[column::count], facts.size[column::count]
             readers = owners[column::count]
@@ -118,10 +122,16 @@ class LearnedShapes:
                 learned.client,
                 partition,
                 readers[read],
-                answered[readers[read]],
+                answered_ns[readers[read]],
                 following[read],
                 size[read],
             )
+
+
+def _parts(requests: Int64s) -> Iterator[Int64s]:
+    """Yield requests in parts, whose facts take little memory."""
+    for begin in range(0, len(requests), ROWS_AT_ONCE):
+        yield requests[begin : begin + ROWS_AT_ONCE]
 
 
 def _partitions(

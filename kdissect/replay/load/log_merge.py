@@ -83,7 +83,7 @@ class _RunReader:
         if self._batches is None:
             if bound_ns is not None and self._first_ns >= bound_ns:
                 return self._left
-            self._batches = pq.ParquetFile(self._path).iter_batches(WINDOW_ROWS // 4)
+            self._batches = pq.ParquetFile(self._path, pre_buffer=False).iter_batches(WINDOW_ROWS // 4)
         taken = []
         while True:
             times = self._left["first_ns"].to_numpy()

@@ -20,12 +20,12 @@ from kdissect.jit.rows import Records, dtype_of
 from kdissect.replay.load.known_requests import LoggedShapes
 from kdissect.replay.load.log_files import NOWHERE, ROWS, LogFacts, open_log
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import NONE, Request, RequestTable
+from kdissect.replay.load.request_table import NONE, Int32s, Request, RequestTable, numbered
 from kdissect.replay.load.requests import Capture, refuse_unread_tls
 from kdissect.replay.load.selection import OPTIONS, RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
-from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES, ExchangeRow, Int64s
+from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES, ExchangeRow
 
 ROWS_AT_ONCE = 1 << 14
 COPIED = (
@@ -109,9 +109,10 @@ def _read_columns(
     progress: Callable[[int], None],
 ) -> LoggedShapes:
     """Read all requests into a table, column by column, and apply filters by header. Return their shapes."""
-    shapes, counts, facts = ([np.zeros(0, np.int64)] for _ in range(3))
+    shapes, counts, facts = bytearray(), bytearray(), bytearray()  # which grow without a second copy
     places = np.array([*bases, 0], np.int64)  # the last one is for NOWHERE
-    for batch in pq.ParquetFile(folder / ROWS).iter_batches(ROWS_AT_ONCE):
+    file = pq.ParquetFile(folder / ROWS, pre_buffer=False)  # which would be the whole file at once
+    for batch in file.iter_batches(ROWS_AT_ONCE):
         columns = {name: batch[name].to_numpy(zero_copy_only=False) for name in COPIED}
         numbers, row = np.unique(columns["connection"], return_inverse=True)
         columns["server"] = row
@@ -131,12 +132,13 @@ def _read_columns(
         requests.extend(columns, servers, STATUS_NAMES)
         for option in np.unique(options[options > 0]).tolist():
             requests.exclude(begin + np.flatnonzero(options == option), OPTIONS[option])
-        shapes.append(batch["shape"].to_numpy().astype(np.int64))
-        counts.append(pc.list_value_length(batch["facts"]).to_numpy().astype(np.int64))
-        facts.append(batch["facts"].flatten().to_numpy())
+        shapes += batch["shape"].to_numpy().astype(np.int32).tobytes()
+        counts += pc.list_value_length(batch["facts"]).to_numpy().astype(np.int32).tobytes()
+        facts += batch["facts"].flatten().to_numpy().astype(np.int64, copy=False).tobytes()
         progress(len(requests))
-    edges = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return LoggedShapes(np.concatenate(shapes), edges, np.concatenate(facts))
+    edges = np.zeros(len(requests) + 1, np.int64)
+    np.cumsum(np.frombuffer(counts, np.int32), out=edges[1:])
+    return LoggedShapes(np.frombuffer(shapes, np.int32), edges, np.frombuffer(facts, np.int64))
 
 
 def _headers(columns: Mapping[str, NDArray[Any]], answered: NDArray[np.bool_]) -> Records:
@@ -155,7 +157,7 @@ def _headers(columns: Mapping[str, NDArray[Any]], answered: NDArray[np.bool_]) -
 
 
 def _exclude_by_messages(
-    requests: RequestTable, shapes: Int64s, selection: RequestSelection, spool: Spool
+    requests: RequestTable, shapes: Int32s, selection: RequestSelection, spool: Spool
 ) -> None:
     """Mark the requests that a filter excludes for what their messages tell.
 
@@ -174,9 +176,10 @@ def _exclude_by_messages(
 
 def _apart(logged: LoggedShapes, excluded_by: NDArray[np.int32]) -> LoggedShapes:
     """Return the shapes, divided by the option that excludes a request: it decides what the load learns."""
-    pairs = np.stack([logged.shapes, excluded_by.astype(np.int64)], axis=1)
-    numbers = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
-    return replace(logged, shapes=np.where(logged.shapes == NO_SHAPE, NO_SHAPE, numbers))
+    pairs = logged.shapes.astype(np.int64) * len(OPTIONS) + excluded_by
+    _, numbers = numbered(pairs)
+    numbers[logged.shapes == NO_SHAPE] = NO_SHAPE
+    return replace(logged, shapes=numbers)
 
 
 def _exchange(request: Request, spool: Spool) -> Exchange:

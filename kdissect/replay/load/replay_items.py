@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.request_table import Chosen, Interned, Request, column_of
+from kdissect.replay.load.request_table import Chosen, Int32s, Interned, Request, column_of
 from kdissect.streams.flow_state import Int64s
 
 NO_ANCHOR = (-1, 0)
@@ -37,7 +37,8 @@ def request_column(items: Sequence[ReplayItem], name: str) -> NDArray[Any]:
     if isinstance(items, ReplayItems):
         return items.column(name)
     if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
-        return items.every.column(name)[np.array(items.places, np.int64)]
+        column: NDArray[Any] = items.every.column(name)[items.numbers]
+        return column
     return column_of([item.request for item in items], name)
 
 
@@ -46,7 +47,8 @@ def sent_mask(items: Sequence[ReplayItem]) -> NDArray[np.bool_]:
     if isinstance(items, ReplayItems):
         return items.sent()
     if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
-        return items.every.sent()[np.array(items.places, np.int64)]
+        mask: NDArray[np.bool_] = items.every.sent()[items.numbers]
+        return mask
     return np.array([item.refusal is None for item in items], bool)
 
 
@@ -57,7 +59,7 @@ def refused_requests(items: Sequence[ReplayItem]) -> Iterator[tuple[Int64s, Refu
         numbers, values = every.refusals(), every.refused
         indices = request_column(items, "index")
         if isinstance(items, Chosen):
-            numbers = numbers[np.array(items.places, np.int64)]
+            numbers = numbers[items.numbers]
         for number in np.unique(numbers).tolist():
             refusal = values[number]
             if refusal is not None:
@@ -93,7 +95,7 @@ class ReplayItems(Sequence[ReplayItem]):
         self._transactions[index] = self._transactional_ids.number(item.transaction)
         self._errors[index] = NO_RESPONSE if item.error is None else item.error
 
-    def copy(self, indices: Int64s, sources: Int64s) -> None:
+    def copy(self, indices: Int64s, sources: Int64s | Int32s) -> None:
         """Set the items of some requests to those of others."""
         for column in self._columns():
             values = np.frombuffer(column, column.typecode)
@@ -115,9 +117,9 @@ class ReplayItems(Sequence[ReplayItem]):
         """Return a column of the requests (see `column_of`)."""
         return column_of(self._requests, name)[: len(self)]
 
-    def refusals(self) -> Int64s:
+    def refusals(self) -> Int32s:
         """Return a number for the refusal of each request, the same for equal ones."""
-        return np.array(self._refusals, np.int64)
+        return np.array(self._refusals, np.int32)
 
     @property
     def refused(self) -> Sequence[Refusal | None]:
@@ -127,7 +129,7 @@ class ReplayItems(Sequence[ReplayItem]):
     def sent(self) -> NDArray[np.bool_]:
         """Return which requests are not refused."""
         allowed = np.array([refusal is None for refusal in self._refused.values], bool)
-        return allowed[np.array(self._refusals, np.int64)] if len(self) else np.zeros(0, bool)
+        return allowed[self.refusals()] if len(self) else np.zeros(0, bool)
 
     def transactional_ids(self) -> set[str]:
         """Return all transactional ids."""

@@ -271,6 +271,11 @@ class Chosen(Sequence[V]):
     def __init__(self, every: Sequence[V], places: "array[int]") -> None:
         self.every, self.places = every, places
 
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """The places as a column."""
+        return np.frombuffer(self.places, self.places.typecode)
+
     def __len__(self) -> int:
         return len(self.places)
 

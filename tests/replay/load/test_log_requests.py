@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kdissect.errors import UsageError
@@ -13,6 +16,8 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.engine.run import Replay
+from kdissect.replay.load import log_requests
+from kdissect.replay.load.log_files import ROWS
 from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
@@ -55,6 +60,19 @@ def test_filters_exclude_the_same_requests(log: Path, tmp_path: Path, name: str)
     ] == expected
     assert len(set(expected)) == {"none": 1, "all": 4}.get(name, 2)
     assert seen == [len(expected)]
+
+
+def test_a_log_is_never_in_memory_as_a_whole(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_requests, "ROWS_AT_ONCE", 64)
+    divided, table = tmp_path / "log", pq.read_table(log / ROWS)
+    shutil.copytree(log, divided)
+    pq.write_table(table, divided / ROWS, row_group_size=64, compression="none")
+    before, held = pa.total_allocated_bytes(), list[int]()
+    read_log(divided, Spool(), progress=lambda _requests: held.append(pa.total_allocated_bytes() - before))
+    assert len(held) > 10
+    assert max(held) < (divided / ROWS).stat().st_size / 4
 
 
 @pytest.mark.slow
