@@ -84,7 +84,11 @@ def _run(
             raise CheckpointError("this watch is finished: use another checkpoint, or remove this one")
         kept = _retention(arguments, source, store)
 
+        first_batch = store.last.batch + 1
+
         def on_batch(report: "BatchReport") -> None:
+            if report.commit.batch == first_batch:
+                engine.end_sql_workers()  # the stream has begun, and is the only one
             for observer in (*delta, *observers, *kept):
                 observer(report)
 

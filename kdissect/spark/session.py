@@ -22,6 +22,7 @@ from kdissect.memory import ARROW_ALLOCATOR
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
+from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
 from kdissect.spark.startup.java import check_user_name, find_java
@@ -213,6 +214,11 @@ class Engine:
         else:
             self._gateway.kill()
         self._gateway = None
+
+    def end_sql_workers(self) -> None:
+        """End Python processes that Spark SQL needed to begin a stream, when no other will begin."""
+        if self._gateway is not None and self.settings.local:
+            end_sql_workers(self._gateway.process.pid)
 
     def share_keys(self, keys: "KeyLog") -> "KeyLog":
         """Return the key log as tasks may carry it.
