@@ -150,9 +150,11 @@ def _passes(outgoing: OutgoingBatch, error: int, out_of_order: int) -> bool:
     if error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return error in NOT_WRITTEN_YET
     numbering = outgoing.numbering
-    if out_of_order >= OUT_OF_ORDER_TRIES or numbering is None:
+    if numbering is None:
         return False
-    return numbering.broken or numbering.under_way > 1
+    if numbering.broken and not numbering.given_up:  # what failed in front is sent again, however often
+        return True
+    return out_of_order < OUT_OF_ORDER_TRIES and (numbering.broken or numbering.under_way > 1)
 
 
 def _send_again(

@@ -74,6 +74,19 @@ def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -
     assert sum(result.again for result in done.player.results) == len(strict.refusals)
 
 
+def test_batches_are_sent_again_as_often_as_the_one_in_front_of_them() -> None:
+    script, refusals = begun(), [5]
+
+    def often(one: CapturedBatch) -> int:
+        refusals[0] -= one.base_sequence == 1
+        return ENDING if one.base_sequence == 1 and refusals[0] >= 0 else 0
+
+    strict = Strict(often)
+    numbered(script, b"0", b"1", b"2", b"3", in_flight=3)
+    far(script, strict, lambda _link: 10 * MS)
+    assert values(strict, 0) == [0, 1, 2, 3]
+
+
 def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
     script, refused = begun(), list[int]()
 
