@@ -1,5 +1,9 @@
-"""The first lines of a report: capture, connections, traffic, quality; or why there is nothing."""
+"""The first lines of a report: capture, connections, traffic, errors, quality; or why there is nothing."""
 
+from collections import Counter
+
+from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.usual_errors import is_usual
 from kdissect.report.model.summary import QualityCounter, Summary
 from kdissect.report.render import protection
 from kdissect.report.render.table import TableCell, phrase_lines
@@ -22,6 +26,7 @@ PROTOCOLS = {
 }
 FILES_NAMED = 3
 SOFTWARE_NAMED = 8
+ERRORS_NAMED = 8
 
 
 def header(summary: Summary, terminal: Terminal) -> list[str]:
@@ -35,6 +40,7 @@ def header(summary: Summary, terminal: Terminal) -> list[str]:
     nothing = _why_nothing(summary)
     if not nothing:
         sections.append(("Traffic", _traffic(summary)))
+        sections.append(("Errors", _errors(summary, terminal)))
         sections.append(("Software", _software(summary, terminal)))
         sections.append(("Quality", _quality(summary, terminal)))
     lines = [terminal.paint(f"kdissect {summary.kdissect_version}", BOLD)]
@@ -107,15 +113,30 @@ def _traffic(summary: Summary) -> list[TableCell]:
         TableCell(counted(len(summary.clients) + summary.omitted.clients, "client")),
         TableCell(f"requests {format_size(totals.request_bytes)}"),
         TableCell(f"responses {format_size(totals.response_bytes)}"),
-        TableCell(
-            f"{format_count(totals.error_responses)} with errors", RED if totals.error_responses else ""
-        ),
     ]
+    usual = sum(row.exchanges for row in summary.errors if is_usual(row.api_key, row.error_code))
+    failed = max(totals.error_responses - usual, 0)
+    phrases.append(TableCell(f"{format_count(failed)} with errors", RED if failed else ""))
     unanswered = totals.unanswered - totals.unanswered_open
     phrases.append(TableCell(f"{format_count(unanswered)} unanswered", RED if unanswered else ""))
     if totals.unanswered_open:
         phrases.append(TableCell(f"{format_count(totals.unanswered_open)} in flight at the end"))
     return phrases if totals.answered else [*phrases, TableCell("no responses: no latencies", YELLOW)]
+
+
+def _errors(summary: Summary, terminal: Terminal) -> list[TableCell]:
+    """Return the errors by name, the most frequent first, without those that clients expect."""
+    found: Counter[str] = Counter()
+    for row in summary.errors:
+        if not is_usual(row.api_key, row.error_code):
+            found[row.error_name or error_name(row.error_code)] += row.exchanges
+    ranked = found.most_common()
+    named = ranked[:ERRORS_NAMED]
+    phrases = [TableCell(f"{format_count(count)} {terminal.escape(name)}", RED) for name, count in named]
+    if len(ranked) > ERRORS_NAMED:
+        left = format_count(len(ranked) - ERRORS_NAMED)
+        phrases.append(TableCell(terminal.show(f"… and {left} more kinds: --full")))
+    return phrases
 
 
 def _software(summary: Summary, terminal: Terminal) -> list[TableCell]:

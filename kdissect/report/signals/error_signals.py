@@ -24,6 +24,7 @@ from kdissect.protocol.error_codes import (
     error_name,
     is_retriable,
 )
+from kdissect.protocol.usual_errors import is_usual
 from kdissect.report.findings.evidence import count_requests, observed, spells
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -49,7 +50,6 @@ LEADERLESS_NS = 6 * SECOND
 
 NEVER = 1 << 62
 LASTED_NS: Mapping[int, int] = {
-    ErrorCode.MEMBER_ID_REQUIRED: NEVER,
     ErrorCode.REBALANCE_IN_PROGRESS: NEVER,
     ErrorCode.CONCURRENT_TRANSACTIONS: NEVER,
     ErrorCode.SASL_AUTHENTICATION_FAILED: 0,
@@ -60,22 +60,6 @@ LASTED_NS: Mapping[int, int] = {
     **dict.fromkeys(LEADER_MOVED, 5 * SECOND),
 }
 """How long errors must last to be a signal, where it is not enough that they come three times."""
-
-USUAL = frozenset(
-    {
-        (ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION),
-        (ApiKey.CREATE_TOPICS, ErrorCode.TOPIC_ALREADY_EXISTS),
-        (ApiKey.DESCRIBE_GROUPS, ErrorCode.GROUP_ID_NOT_FOUND),
-        (ApiKey.CONSUMER_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
-        (ApiKey.SHARE_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
-        (ApiKey.STREAMS_GROUP_DESCRIBE, ErrorCode.GROUP_ID_NOT_FOUND),
-    }
-)
-"""Errors that clients expect: the answer to a question, and not a failure.
-
-A newer client learns the versions of an older broker (KIP-511), a service makes sure that its topic is there,
-an admin tries one kind of group after the other.
-"""
 
 OF_MEMBERS = MEMBER_EXPIRED
 """Errors that many members get once when their group goes on without them."""
@@ -99,7 +83,7 @@ FIRST_REQUESTS = frozenset({ApiKey.JOIN_GROUP, ApiKey.INIT_PRODUCER_ID})
 def error_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about error responses."""
     errors = context.rules.of_kind("error")
-    unusual = [error for error in errors if (error.api_key, error.code) not in USUAL]
+    unusual = [error for error in errors if not is_usual(error.api_key, error.code)]
     yield from _of_objects(context, unusual)
     yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
     moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import AppliedFilter, CaptureFacts
 from kdissect.report.partials import summarise
@@ -102,3 +104,28 @@ def test_refused_attempts_are_connections_without_data():
     text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(160, full=False))
     assert "1 without data" in text
     assert "not recognised" not in text
+
+
+def test_errors_are_named_by_number_and_usual_ones_are_not_counted():
+    summary = build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)
+    first = summary.errors[0]
+    kinds = [
+        (ApiKey.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED, 5),
+        (ApiKey.PRODUCE, ErrorCode.INVALID_TIMESTAMP, 40),
+        (ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, 7),
+        (ApiKey.LIST_OFFSETS, ErrorCode.OFFSET_OUT_OF_RANGE, 3),
+    ]
+    errors = tuple(
+        replace(first, api_key=int(api), error_code=int(code), error_name=code.name, exchanges=count)
+        for api, code, count in kinds
+    )
+    totals = replace(summary.totals, error_responses=55)
+    text = "\n".join(header(replace(summary, errors=errors, totals=totals), Terminal(120)))
+    assert "50 with errors" in text
+    assert " Errors      40 INVALID_TIMESTAMP · 10 OFFSET_OUT_OF_RANGE\n" in text
+    assert "MEMBER_ID_REQUIRED" not in text
+
+
+def test_no_line_of_errors_without_any():
+    summary = replace(build_report(summarise({}), CaptureFacts(packets=7)), errors=())
+    assert not any(line.startswith(" Errors") for line in header(summary, Terminal(120)))
