@@ -60,11 +60,12 @@ def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
     cut_off = f" with {counted(cut, 'request')} under way" if cut else ""
     away = [one.end_ns - one.begin_ns for one in chain if one.end_ns is not None]
     still = "" if last.end_ns is not None else f"; {last.subject.name} is not back when the capture ends"
+    which = "each" if last.end_ns is not None else "those that are back"
     names = listed([one.subject.name for one in chain], NAMED)
     return first._replace(
         end_ns=last.end_ns,
         headline=f"{capitalized(names)} were stopped one after the other from {format_clock(first.begin_ns)} "
-        f"to {format_clock(last.begin_ns)}, each for up to {format_duration(max(away))}: "
+        f"to {format_clock(last.begin_ns)}, {which} for up to {format_duration(max(away))}: "
         f"{counted(connections, 'connection')} ended{cut_off}{still}",
         confidence=min(one.confidence for one in chain),
         core=core,

@@ -44,8 +44,14 @@ def test_brokers_that_are_stopped_in_turn_are_one_incident() -> None:
     assert (cause, begin_s) == ("broker_stopped", 20)
     names = f"{name_of(3)}, {name_of(1)}, {name_of(2)}"
     assert headline.lower().startswith(f"{names} were stopped one after the other from")
-    assert "each for up to 25.0s: 12 connections ended" in headline
+    assert "those that are back for up to 25.0s: 12 connections ended" in headline
     assert headline.endswith(f"{name_of(2)} is not back when the capture ends")
+
+
+def test_brokers_that_are_all_back_again() -> None:
+    ((_, _, headline),) = found(stopped(3, 20, 40), stopped(1, 45, 70))
+    assert "each for up to 25.0s: 8 connections ended" in headline
+    assert "not back" not in headline
 
 
 @pytest.mark.parametrize("second", [stopped(1, 30, 60), stopped(1, 190, 195)])

@@ -40,6 +40,17 @@ def test_a_host_that_is_not_heard_while_data_to_it_is_sent_again() -> None:
     assert set(incident.impact.clients) == {f"client-{n} at {CLIENT}" for n in range(1, 5)}
 
 
+def test_a_host_that_is_not_heard_any_more_when_the_capture_ends() -> None:
+    """Its connections are still open, and requests on them have no response: only packets are sent again."""
+    after = [row for row in traffic(range(CUT_S, LENGTH_S)) if sender_of(row) != CLIENT]
+    spans = [
+        standstill(CLIENT, server, False, CUT_S * 1000 + 100, LENGTH_S * 1000) for server in BROKER_HOSTS
+    ]
+    (incident,) = report_of([*traffic(range(CUT_S)), *after], spans).incidents
+    assert (incident.cause, incident.subject.name, incident.end_ns) == ("path_dead", f"host {CLIENT}", None)
+    assert abs(incident.begin_ns - BEGIN - CUT_S * SECOND) <= SECOND // 5
+
+
 def test_a_host_of_which_no_packet_was_captured_is_not_silent() -> None:
     """A capture may have one direction only: nobody knows what the other one sent, and when."""
     steps = [row for row in traffic() if sender_of(row) != CLIENT]
