@@ -334,7 +334,7 @@ class FlowProcessor:
 
 
 def _key_of(ends: Endpoints) -> bytes:
-    """Return endpoints as one text: a batch may have 100,000 pieces, whose tuples took 2 us each."""
+    """Return endpoints as bytes: a batch may have 100,000 pieces, whose tuples took 2 us each."""
     return b"".join((ends.a_host, ends.a_port.to_bytes(4), ends.b_host, ends.b_port.to_bytes(4)))
 
 
@@ -345,8 +345,8 @@ def _keys_of(pieces: pa.RecordBatch) -> list[bytes]:
         host = pieces[f"{side}_host"]
         keys[f"{side}_host"] = np.frombuffer(host.buffers()[1], "V16")[host.offset :][: len(host)]
         keys[f"{side}_port"] = pieces[f"{side}_port"].to_numpy()
-    texts: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
-    return texts
+    found: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
+    return found
 
 
 def _openings(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:
