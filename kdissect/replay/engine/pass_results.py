@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
 from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.pool import PoolCounters
@@ -27,7 +28,6 @@ from kdissect.streams.flow_state import Int64s
 ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
 COLUMNS = ROW.size // 8
 INDEX, DISPOSITION, REASON, SENT, CAUSE, SPOOL = 0, 1, 2, 4, 6, 16  # columns
-ROWS_AT_ONCE = 1 << 15
 ENDING = struct.Struct("<3q")  # index, disposition, reason: how a row begins
 UNKNOWN = -(1 << 63)  # stands for None
 DISPOSITIONS = tuple(Disposition)
@@ -217,12 +217,7 @@ class ResultTable:
 
     def column(self, number: int) -> Int64s:
         """Return a copy of a column of all rows."""
-        column, begin = np.empty(len(self), np.int64), 0
-        for block in self.rows.blocks():
-            values = np.frombuffer(block, np.int64)[number::COLUMNS]
-            column[begin : begin + len(values)] = values
-            begin += len(values)
-        return column
+        return self.rows.column(np.int64, lambda block: np.frombuffer(block, np.int64)[number::COLUMNS])
 
     def ending(self, number: int) -> tuple[int, Disposition, str]:
         """Return the place of a request in the capture, its disposition and the reason, by its number."""

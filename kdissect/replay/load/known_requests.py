@@ -23,9 +23,8 @@ from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
 from kdissect.streams.flow_state import Int64s
 
 LOOK = b"\x01"
-KEYS, OWNERS = (
-    [ProducedFacts._fields.index(name) for name in names]
-    for names in (("sequence", "partition", "epoch", "producer"), ("partition", "producer"))
+SEQUENCE, PARTITION, EPOCH, PRODUCER = (
+    ProducedFacts._fields.index(name) for name in ("sequence", "partition", "epoch", "producer")
 )
 
 
@@ -126,7 +125,7 @@ class KnownRequests:
         """Have all Produce requests without a producer id looked at."""
         if self.logged is not None and not self._marked_anonymous:
             self._marked_anonymous = True
-            producer, requests = self.logged.columns(self._produces, PRODUCED, KEYS[-1:])
+            producer, requests = self.logged.columns(self._produces, PRODUCED, [PRODUCER])
             self.mark(requests[producer < 0])
 
     def _telling_produces(self, table: RequestTable, logged: LoggedShapes, hosts: dict[int, str]) -> Int64s:
@@ -141,7 +140,7 @@ class KnownRequests:
 
 def _repeated_produces(produces: Int64s, logged: LoggedShapes) -> Int64s:
     """Return the requests whose producer wrote the same sequence number twice."""
-    *keys, requests = logged.columns(produces, PRODUCED, KEYS)
+    *keys, requests = logged.columns(produces, PRODUCED, [SEQUENCE, PARTITION, EPOCH, PRODUCER])
     order = np.lexsort(keys)
     equal = np.flatnonzero(_equal_neighbours(keys, order))
     equal = equal[keys[-1][order[equal]] >= 0]  # those of numbered producers
@@ -153,7 +152,7 @@ def _moved_produces(
     produces: Int64s, table: RequestTable, logged: LoggedShapes, hosts: Mapping[int, str]
 ) -> Int64s:
     """Return the requests before and after which a producer changed the connection."""
-    partition, producer, requests = logged.columns(produces, PRODUCED, OWNERS)
+    partition, producer, requests = logged.columns(produces, PRODUCED, [PARTITION, PRODUCER])
     each, numbers = numbered(table.column("connection"))
     connections = numbers[requests]
     hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}

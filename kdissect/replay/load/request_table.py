@@ -153,12 +153,7 @@ class RequestTable(Sequence[Request]):
             return np.arange(len(self))
         if name == "excluded_by":
             return np.array(self._excluded, np.int32)
-        column, begin = np.empty(len(self), DTYPE[name]), 0
-        for block in self._rows.blocks():
-            values = np.frombuffer(block, DTYPE)[name]
-            column[begin : begin + len(values)] = values
-            begin += len(values)
-        return column
+        return self._rows.column(DTYPE[name], lambda block: np.frombuffer(block, DTYPE)[name])
 
     def included(self) -> NDArray[np.bool_]:
         """Return which requests no option excludes."""

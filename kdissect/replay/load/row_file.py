@@ -9,9 +9,12 @@ one when the writer has ended: then only the number of rows travels.
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 TAIL_BYTES = 4 << 20  # that wait in memory until they are written together
 BLOCK_BYTES = 1 << 18  # about as many are read at once
@@ -74,6 +77,15 @@ class RowFile:
         rest = bytes(self._tail[position - end :])
         if rest:
             yield rest
+
+    def column(self, kind: DTypeLike, of_block: Callable[[bytes], NDArray[Any]]) -> NDArray[Any]:
+        """Return a column of all rows, of values of a kind. `of_block` returns it of the rows in a block."""
+        column, begin = np.empty(len(self), kind), 0
+        for block in self.blocks():
+            values = of_block(block)
+            column[begin : begin + len(values)] = values
+            begin += len(values)
+        return column
 
     def _read(self, position: int) -> bytes:
         return os.pread(self._file, min(self._block_bytes, self._written - position), position)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kdissect.dump.jsonl import json_line
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.pass_results import DISPOSITIONS, ResultTable
+from kdissect.replay.engine.pass_results import DISPOSITION, DISPOSITIONS, INDEX, ResultTable
 from kdissect.replay.engine.player import Player
 from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
 from kdissect.replay.machines.run_messages import FEED_NS, MessageKind
@@ -56,7 +56,7 @@ class ProgressFeed:
 
 def packed_endings(results: ResultTable) -> bytes:
     """Return place and disposition of each result."""
-    rows = np.stack([results.column(number) for number in range(2)], axis=1)
+    rows = np.stack([results.column(number) for number in (INDEX, DISPOSITION)], axis=1)
     return zlib.compress(rows.tobytes(), QUICK)
 
 

@@ -136,11 +136,11 @@ def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     results, items = played.outcome.results, replay.loaded.items
     showing = DescribeOptions(replay.capture.names)
     order = results.in_order()
-    shown = ~results.ended_as(Disposition.POLICY)[order] if stopped else np.ones(len(order), bool)
-    left = order[~shown]
-    for place, number in enumerate(order := order[shown]):
+    is_shown = ~results.ended_as(Disposition.POLICY)[order] if stopped else np.ones(len(order), bool)
+    shown, left = order[is_shown], order[~is_shown]
+    for place, number in enumerate(shown):
         if stopped and time.monotonic() > until_s:
-            left = np.concatenate([left, order[place:]])
+            left = np.concatenate([left, shown[place:]])
             break
         result = results[int(number)]
         yield json_line(_pair(replay, played, items[result.index], result, showing))

@@ -6,6 +6,7 @@ import os
 import pickle
 from random import Random
 
+import numpy as np
 import pytest
 
 from kdissect.replay.load import row_file
@@ -70,3 +71,13 @@ def test_another_process_fills_a_shared_file() -> None:
     assert rows_of(rows) == [row(number) for number in range(50)]
     rows.append(row(50))
     assert rows_of(rows, 49) == [row(49), row(50)]
+
+
+def test_a_column_has_the_rows_on_disk_and_those_in_memory() -> None:
+    rows, numbers = RowFile(16), np.arange(100_000).reshape(-1, 2)
+    rows.append(numbers[:40_000].tobytes())
+    rows.flush()
+    rows.append(numbers[40_000:].tobytes())
+    found = rows.column(np.int64, lambda block: np.frombuffer(block, np.int64)[1::2])
+    assert found.tolist() == numbers[:, 1].tolist()
+    assert RowFile(16).column(np.int64, lambda block: np.frombuffer(block, np.int64)).tolist() == []
