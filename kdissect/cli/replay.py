@@ -102,13 +102,16 @@ def _replay(chosen: argparse.Namespace, ending: Ending) -> int:
     if on_machines:
         check_machines(chosen)
     check_paths(chosen.paths)
-    check_target(settings, brokers_of_log(chosen.paths))
+    known_brokers = brokers_of_log(chosen.paths)
+    check_target(settings, known_brokers)
     progress = LoadProgress(notice)
     with ExitStack() as stack:
         engine = stack.enter_context(machines(chosen, notice)) if on_machines and executes else None
         source = logged_paths(chosen, stack, notice)
         loaded = Replay(settings, *source, progress, progress.looked)
         prepared = stack.enter_context(closing(loaded))
+        if settings.credentials and known_brokers is None:
+            check_target(settings, prepared.loaded.source)  # with the login
         prepared.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, prepared, ending)

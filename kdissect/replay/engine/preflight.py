@@ -4,7 +4,8 @@ Each address of `--target` is asked for its versions, and for the brokers of its
 login. Nobody knows the captured brokers yet, so nothing else is sent, and above all no login: it could reach
 one of them. The login comes when the capture is loaded and `Admission` knows whom to refuse. A replay log
 tells the captured brokers at once, so with it the login is tried here. A listener that accepts connections
-and is silent is named within `PATIENCE_S`.
+and is silent is named within `PATIENCE_S`, also if only the target's cluster names it. A broker that refuses
+connections is down, which is no reason to stop.
 """
 
 import dataclasses
@@ -17,12 +18,12 @@ from pathlib import Path
 from kdissect.errors import OutputError, UsageError
 from kdissect.files import is_full
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.effects import Coroutine, Part, ask_one
+from kdissect.replay.effects import Coroutine, Part, ask, ask_one
 from kdissect.replay.engine.standalone import run_standalone
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.log_files import is_log, open_log
 from kdissect.replay.net.resolver import is_own, resolve_all
-from kdissect.replay.rewrite.names import Tree
+from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.safety import AbortRun, Admission, captured_hosts
 from kdissect.replay.settings import ReplaySettings
@@ -30,7 +31,7 @@ from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.leaders import LEAST_METADATA
 from kdissect.text import format_address, format_size, parse_address
 
-PATIENCE_S = 8.0  # for each address
+PATIENCE_S = 5.0  # for each address; starting the command takes up to 4 s more on a busy machine
 USUAL_METADATA = 5  # version
 LEAST_ROOM = 16 << 20  # bytes
 
@@ -45,11 +46,12 @@ def check_target(settings: ReplaySettings, source: CapturedCluster | None = None
     needs_login = settings.credentials is not None and not source
     known = source or CapturedCluster()
     resolved = resolve_all(captured_hosts(known))
+    admission = Admission(dataclasses.replace(settings, credentials=credentials), known, resolved, is_own)
     for address in settings.target:
         alone = dataclasses.replace(
             settings, target=(address,), answer_deadline_s=patience_s, credentials=credentials
         )
-        cluster = TargetCluster(Admission(alone, known, resolved, is_own))
+        cluster = TargetCluster(admission)
         run_standalone(alone, cluster, _ask(alone, cluster, needs_login))
 
 
@@ -83,6 +85,11 @@ def _ask(settings: ReplaySettings, cluster: TargetCluster, needs_login: bool) ->
     found, wanted = answer.body.get("cluster_id"), settings.known_target
     if wanted is not None and found is not None and found != wanted:
         raise AbortRun(f"{where}: the target's cluster id is {found}, not {wanted}")
+    cluster.learn_metadata(answer.body, Names(settings, {}))
+    others = sorted(node for node, address in cluster.nodes.items() if address not in settings.target)
+    yield from ask((Part(ApiKey.API_VERSIONS, 0, {}, node) for node in others), synthetic=True)
+    for address, reason in sorted(cluster.silent.items()):
+        raise AbortRun(f"{format_address(*address)}, which {where} names as a broker: {reason}")
 
 
 def check_output(folder: Path, captures: Iterable[str]) -> None:

@@ -95,6 +95,11 @@ class ConnectionPool:
         """Return the latest time to wake it."""
         return min(self._timers[0][0], self._next_tick_ns) if self._timers else self._next_tick_ns
 
+    @property
+    def deadline_s(self) -> float:
+        """Return how long a response may take, in seconds."""
+        return self._settings.answer_deadline_s
+
     def wake(self, now_ns: int) -> None:
         """Do what is due."""
         self.now_ns = max(now_ns, self.now_ns)
@@ -354,6 +359,8 @@ class ConnectionPool:
             return None
         except HandshakeFailed as failure:
             if answer is not None and answer.frame is None and self._cluster.nodes:
+                if answer.bucket is Disposition.TIMED_OUT:
+                    self._cluster.silent[connection.address] = str(failure)
                 return self.refused(connection, str(failure))  # a broker that ends is no reason to stop
             self.failure = HandshakeFailed(f"{format_address(*connection.address)}: {failure}")
             return self.drop(connection)

@@ -104,15 +104,16 @@ class TcpTransport:
     async def _open(self, connection: Connection, address: Address) -> None:
         pool = self.pool
         assert pool is not None
+        within_s = min(CONNECT_S, pool.deadline_s)
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(within_s):
                 found = await _resolved(address)
                 if not pool.resolved(connection, found.values()):
                     return
                 channel = await self._connected(connection, address, tuple(found))
         except (OSError, TimeoutError) as error:
             self._opening.pop(connection, None)
-            reason = _sentence(error)
+            reason = _sentence(error, within_s)
             self._deal_with(lambda pool: pool.refused(connection, reason))
             return
         self._opening.pop(connection, None)
@@ -386,10 +387,10 @@ def _key_password(tls: Tls) -> str:
     return tls.key_password
 
 
-def _sentence(error: BaseException) -> str:
-    """Return why a connection was not made."""
+def _sentence(error: BaseException, within_s: float = CONNECT_S) -> str:
+    """Return why a connection was not made within a time."""
     if isinstance(error, TimeoutError):
-        return f"no connection within {CONNECT_S:g} s"
+        return f"no connection within {within_s:g} s"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
     reason = str(getattr(error, "strerror", None) or error).lower()

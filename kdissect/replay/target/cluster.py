@@ -63,6 +63,7 @@ class TargetCluster:
     versions: dict[int, Range] = field(default_factory=dict)  # what all nodes speak
     features: dict[str, int] = field(default_factory=dict)
     coordinators: dict[tuple[int, str], int] = field(default_factory=dict)  # (kind, name) -> node
+    silent: dict[Address, str] = field(default_factory=dict)  # connected, but no handshake -> why
     turn: int = 0
 
     def learn_metadata(self, body: Tree, names: Names) -> None:

@@ -8,9 +8,10 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -25,13 +26,14 @@ from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.safety import AbortRun
-from kdissect.replay.settings import Credentials, ReplaySettings
+from kdissect.replay.settings import Credentials, ReplaySettings, Tls
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.replay_logs import make_log
 from tests.lab.mock import MockCluster
 
+STARTING_S = 4  # of the command, on a busy machine
 SECRETS_BLOCK = 10
-UNSUPPORTED, SASL_HANDSHAKE = 35, 17
+UNSUPPORTED, METADATA, SASL_HANDSHAKE, API_VERSIONS = 35, 3, 17, 18
 
 
 class Usage(NamedTuple):
@@ -41,7 +43,7 @@ class Usage(NamedTuple):
 
 
 def test_a_listener_that_accepts_and_is_silent_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert preflight.PATIENCE_S < 10
+    assert preflight.PATIENCE_S + STARTING_S < 10
     monkeypatch.setattr(preflight, "PATIENCE_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -49,6 +51,28 @@ def test_a_listener_that_accepts_and_is_silent_is_named_in_time(monkeypatch: pyt
         with pytest.raises(HandshakeFailed, match=f"127.0.0.1:{port}: .*no response"):
             check_target(ReplaySettings((("127.0.0.1", port),)))
         assert time.monotonic() - began < 2.5
+
+
+def test_a_silent_broker_that_the_target_names_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "PATIENCE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as down:
+        brokers = [silent.getsockname(), down.getsockname()]
+        down.close()
+        with ListeningBroker(brokers) as broker:
+            where = f"127.0.0.1:{brokers[0][1]}, which 127.0.0.1:{broker.address[1]} names"
+            with pytest.raises(AbortRun, match=f"{where} as a broker: .*no response"):
+                check_target(ReplaySettings((broker.address,)))
+    with ListeningBroker(brokers[1:]) as broker:  # one that is down is no reason to stop
+        check_target(ReplaySettings((broker.address,)))
+    assert broker.keys == [API_VERSIONS, API_VERSIONS, API_VERSIONS, METADATA]
+
+
+def test_a_listener_that_is_silent_in_tls_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "PATIENCE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(AbortRun, match=f"127.0.0.1:{port} cannot be reached: no connection within 0.5 s"):
+            check_target(ReplaySettings((("127.0.0.1", port),), tls=Tls(insecure=True)))
 
 
 def test_nothing_is_read_if_the_target_cannot_be_reached(tmp_path: Path) -> None:
@@ -82,9 +106,10 @@ def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> 
 
 
 class ListeningBroker:
-    """Answers requests for versions, and keeps the API keys of all requests."""
+    """Answers requests for versions and brokers, and keeps the API keys of all requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Sequence[tuple[str, int]] = ()) -> None:
+        self._others = others
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._server.getsockname()
         self.keys: list[int] = []
@@ -104,12 +129,27 @@ class ListeningBroker:
                 request = stream.read(int.from_bytes(size, "big"))
                 key, version = struct.unpack_from(">hh", request)
                 self.keys.append(key)
-                versions = [{"api_key": each, "min_version": 0, "max_version": 0} for each in (3, 17, 18, 36)]
-                body = {"error_code": 0 if not version else UNSUPPORTED, "api_keys": versions}
                 header = {"correlation_id": int.from_bytes(request[4:8], "big")}
-                response = encode_response(18, 0, header, body)
+                if key == METADATA:
+                    response = encode_response(key, version, header, self._metadata())
+                else:
+                    response = encode_response(API_VERSIONS, 0, header, _versions(version))
                 stream.write(len(response).to_bytes(4, "big") + response)
                 stream.flush()
+
+    def _metadata(self) -> dict[str, Any]:
+        brokers = [
+            {"node_id": node, "host": host, "port": port, "rack": None}
+            for node, (host, port) in enumerate((self.address, *self._others))
+        ]
+        return {"brokers": brokers, "controller_id": 0, "topics": []}
+
+
+def _versions(asked: int) -> dict[str, Any]:
+    spoken = [
+        {"api_key": each, "min_version": 0, "max_version": int(each == METADATA)} for each in (3, 17, 18, 36)
+    ]
+    return {"error_code": UNSUPPORTED if asked else 0, "api_keys": spoken}
 
 
 def test_no_login_is_tried_while_the_captured_brokers_are_unknown() -> None:
