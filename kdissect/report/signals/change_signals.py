@@ -35,6 +35,7 @@ from kdissect.report.signals.changes import Floats, Segment, Series, find_segmen
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import NamedRows, client_rows, server_rows
 from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
@@ -93,8 +94,8 @@ class Timed(NamedTuple):
     first_ns: Ints
     api: Ints
     alone: Mask
-    server: list[str]
-    client: list[str]
+    server: NamedRows
+    client: NamedRows
 
 
 class Rise(NamedTuple):
@@ -113,15 +114,14 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
     grid = context.grid
     if grid is None:
         return
-    timed, fetches = _timed(context, grid), follower_fetches(context)
+    timed, fetches = _timed(context, grid), context.shared(follower_fetches)
     for kind, subjects, others in (
         ("latency_rose", timed.server, timed.client),
         ("client_latency_rose", timed.client, timed.server),
     ):
-        names = np.array(subjects, object)
-        for name in _busiest(names, timed.exchanges):
-            for rise in _distinct_rises(timed, names == name, grid, context.end_ns):
-                own = names == name
+        for name in subjects.busiest(timed.exchanges, MOST_SUBJECTS):
+            own = subjects.equal(name)
+            for rise in _distinct_rises(timed, own, grid, context.end_ns):
                 reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
                 yield _signal(kind, name, timed, own, rise, others, reaction)
                 if kind == "latency_rose":
@@ -132,14 +132,11 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
     pace = context.table(PACE)
     patient = np.isin(pace.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
     pace = pace.filter((pace.ints("cell") >= 0) & pace.present("api_key") & ~patient & pace.present("cell"))
-    hosts, ports, ids, clients = (
-        pace.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_id", "client_host")
-    )
     latency = np.log2(np.maximum(middle(pace.ints("cell") << PACE_CELL_BITS), FASTEST_NS))
     count = pace.ints("exchanges")
     own = _own_groups(pace)
     means = np.bincount(own.of, count * latency, own.count) / np.bincount(own.of, count, own.count)
-    client = [client_text(*pair) for pair in zip(ids, clients, strict=True)]
+    client = client_rows(pace)
     return Timed(
         step_ns=grid.step_ns,
         step=pace.ints("step"),
@@ -149,7 +146,7 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
         first_ns=pace.ints("first_ns"),
         api=pace.ints("api_key"),
         alone=_alone(context, pace.ints("api_key"), client),
-        server=context.servers.names(hosts, ports),
+        server=server_rows(pace, context.servers),
         client=client,
     )
 
@@ -159,23 +156,16 @@ def _own_groups(pace: TableColumns) -> RowGroups:
     return group_rows(*(encode(pace.arrow(name)) for name in keys))
 
 
-def _alone(context: SignalContext, api: Ints, clients: list[str]) -> Mask:
+def _alone(context: SignalContext, api: Ints, clients: NamedRows) -> Mask:
     """Return which requests wait for no other broker: also Produce of clients that never wait for all."""
     calls = context.table(CALLS)
     written = calls.filter((calls.ints("api_key") == ApiKey.PRODUCE) & (calls.ints("acks_all") > 0))
     ids = written.arrow("client_id").to_pylist()
     hosts = context.facts.column_at("client_host", context.facts.rows(written)).to_pylist()
     for_all = {client_text(*pair) for pair in zip(ids, hosts, strict=True)}
-    only_leader = np.array([client not in for_all for client in clients], bool)
+    only_leader = np.array([client not in for_all for client in clients.names], bool)[clients.of]
     alone: Mask = ~np.isin(api, list(REPLICATED)) | ((api == ApiKey.PRODUCE) & only_leader)
     return alone
-
-
-def _busiest(names: np.ndarray, count: Ints) -> list[str]:
-    """Return the subjects with the most exchanges, in the order of their names."""
-    distinct, of = np.unique(names.astype(str), return_inverse=True)
-    order = np.argsort(-np.bincount(of, count), kind="stable")[:MOST_SUBJECTS]
-    return sorted(distinct[order].tolist())
 
 
 def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
@@ -247,17 +237,16 @@ def _signal(
     timed: Timed,
     own: Mask,
     rise: Rise,
-    others: list[str],
+    others: NamedRows,
     reaction: dict[str, int],
 ) -> Signal:
     before, after = ((timed.step >= start) & (timed.step < stop) for start, stop in (rise.before, rise.after))
     api = _main_api(timed, before & rise.rose, after & rise.rose)
     levels = [_level_ns(timed, rows & rise.rose & (timed.api == api)) for rows in (before, after)]
     alone = [_level_ns(timed, rows & own & timed.alone) for rows in (before, after)]
-    names = np.array(others, object)
-    present = np.unique(names[after & rise.rose].astype(str)).tolist()
-    rose = [other for other in present if _rose(timed, before & rise.rose, after & rise.rose, names == other)]
     slow = after & rise.rose
+    present = others.only(slow).present()
+    rose = [other for other in present if _rose(timed, before & rise.rose, slow, others.equal(other))]
     requests = int(timed.exchanges[slow].sum())
     wait_ns = int((timed.exchanges * np.exp2(timed.latency))[slow].sum()) - requests * levels[0]
     of_server = kind == "latency_rose"
@@ -335,16 +324,16 @@ def _load(name: str, timed: Timed, own: Mask, rise: Rise) -> Iterator[Signal]:
     before, after = _rates(timed, own, rise)
     if after < LOAD_RATIO * before:
         return
-    names, client = np.unique(np.array(timed.client, object)[own].astype(str), return_inverse=True)
-    steps, exchanges = timed.step[own], timed.exchanges[own]
+    clients, steps, exchanges = timed.client.only(own), timed.step[own], timed.exchanges[own]
 
     def rate(span: tuple[int, int]) -> Floats:
         during = np.where((steps >= span[0]) & (steps < span[1]), exchanges, 0)
-        return np.bincount(client, during, len(names)) / max(span[1] - span[0], 1)
+        return np.bincount(clients.of, during, len(clients.names)) / max(span[1] - span[0], 1)
 
-    more = np.maximum(rate(rise.after) - rate(rise.before), 0)
-    order = np.argsort(-more, kind="stable")
-    loaders = names[order[more[order] >= LOADER_SHARE * more.sum()]].tolist()
+    more = dict(zip(clients.names, np.maximum(rate(rise.after) - rate(rise.before), 0).tolist(), strict=True))
+    least = LOADER_SHARE * sum(more.values())
+    most_first = sorted(clients.present(), key=lambda name: -more[name])
+    loaders = [name for name in most_first if more[name] >= least]
     yield make_signal(
         "load_grew",
         (SubjectKind.SERVER, name),

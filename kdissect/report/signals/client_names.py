@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
+from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
 from kdissect.report.wording import client_text
@@ -147,13 +149,13 @@ class ClientFacts:
         return self._last_fetch.get(client, 0) > time_ns
 
     @cached_property
-    def _activity(self) -> dict[str, list[int]]:
-        times: dict[str, list[int]] = defaultdict(list)
-        table = self._context.partial.table(PACE)
-        columns = [table[name].to_pylist() for name in ("client_id", "client_host", "first_ns", "last_ns")]
-        for client_id, host, first_ns, last_ns in zip(*columns, strict=True):
-            times[client_text(client_id, host)] += [first_ns, last_ns]
-        return {client: sorted(found) for client, found in times.items()}
+    def _activity(self) -> dict[str, Ints]:
+        pace = self._context.table(PACE)
+        clients, times = client_rows(pace), [pace.ints("first_ns"), pace.ints("last_ns")]
+        order = np.argsort(clients.of, kind="stable")
+        bounds = np.searchsorted(clients.of[order], np.arange(1, len(clients.names)))
+        parts = np.split(np.stack(times)[:, order], bounds, axis=1)
+        return {name: np.sort(part, axis=None) for name, part in zip(clients.names, parts, strict=False)}
 
     @cached_property
     def _opened(self) -> dict[str, list[tuple[int, bool]]]:
@@ -186,12 +188,12 @@ class ClientFacts:
 
     def active_before(self, client: str, time_ns: int) -> int | None:
         """Return the last time before `time_ns` at which a client sent a request, None if there is none."""
-        times = self._activity.get(client, [])
+        times = self._activity.get(client, ())
         at = bisect_left(times, time_ns)
-        return times[at - 1] if at else None
+        return int(times[at - 1]) if at else None
 
     def active_after(self, client: str, time_ns: int) -> int | None:
         """Return the first time after `time_ns` at which a client sent a request, None if there is none."""
-        times = self._activity.get(client, [])
+        times = self._activity.get(client, ())
         at = bisect_right(times, time_ns)
-        return times[at] if at < len(times) else None
+        return int(times[at]) if at < len(times) else None

@@ -24,6 +24,7 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import server_rows
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE
@@ -90,16 +91,19 @@ def follower_fetches(context: SignalContext) -> FollowerFetches:
     """Return the replica fetches of a capture."""
     pace = context.table(PACE)
     pace = pace.filter(pace.ints("api_key") == ApiKey.FETCH)
-    nodes = [follower_of(client) for client in pace.arrow("client_id").to_pylist()]
-    leaders = context.servers.names(
-        *(pace.arrow(name).to_pylist() for name in ("server_host", "server_port"))
-    )
-    keys = [None if node is None else (node, name) for node, name in zip(nodes, leaders, strict=True)]
-    pairs = sorted({key for key in keys if key is not None})
-    number = {key: at for at, key in enumerate(pairs)}
-    of = np.array([-1 if key is None else number[key] for key in keys], np.int64)
-    parts = _by_step(of, len(pairs), pace)
-    return FollowerFetches(*parts, [context.servers.of_node(node) for node, _ in pairs])
+    ids, leaders = pace.text("client_id"), server_rows(pace, context.servers)
+    nodes = np.array([*(_node(text) for text in ids.texts.to_pylist()), -1], np.int64)[ids.numbers]
+    size = len(leaders.names)
+    pairs, of = np.unique(np.where(nodes < 0, -1, nodes * size + leaders.of), return_inverse=True)
+    others = int(len(pairs) > 0 and pairs[0] < 0)  # rows of other clients, which come first
+    parts = _by_step(of - others, len(pairs) - others, pace)
+    followers = [context.servers.of_node(pair // size) for pair in pairs[others:].tolist()]
+    return FollowerFetches(*parts, followers)
+
+
+def _node(client_id: str) -> int:
+    node = follower_of(client_id)
+    return -1 if node is None else node
 
 
 def _by_step(of: Ints, pairs: int, pace: TableColumns) -> tuple[Ints, Ints, Ints, Ints, Ints]:
@@ -125,7 +129,7 @@ def follower_signals(context: SignalContext) -> Iterator[Signal]:
     grid = context.grid
     if grid is None:
         return
-    fetches = follower_fetches(context)
+    fetches = context.shared(follower_fetches)
     names = sorted(set(fetches.followers))
     for name in names:
         others = fetches.of([other for other in names if other != name])

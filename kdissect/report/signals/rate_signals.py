@@ -25,10 +25,10 @@ from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.client_names import BROKERS_OWN
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import NamedRows, client_rows, server_rows, topic_rows
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import LOAD, PACE
-from kdissect.report.wording import client_text
 from kdissect.text import format_clock, format_duration
 
 RATE_KINDS = (
@@ -72,8 +72,8 @@ class Counted(NamedTuple):
     last_ns: Ints
     requests: Ints
     api: Ints
-    client: "np.ndarray"
-    subject: "np.ndarray"
+    client: NamedRows
+    subject: NamedRows
 
     def only(self, rows: Mask) -> "Counted":
         """Return chosen rows."""
@@ -82,8 +82,8 @@ class Counted(NamedTuple):
             self.last_ns[rows],
             self.requests[rows],
             self.api[rows],
-            self.client[rows],
-            self.subject[rows],
+            self.client.only(rows),
+            self.subject.only(rows),
         )
 
 
@@ -117,17 +117,16 @@ def _requests(context: SignalContext) -> tuple[Counted, Counted]:
     """Return requests and error responses by client, API and server, without those that wait for others."""
     pace = context.table(PACE)
     pace = pace.filter(pace.present("api_key") & ~np.isin(pace.ints("api_key"), WAITS))
-    hosts, ports, ids, clients = (
-        pace.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_id", "client_host")
-    )
-    own = np.array([bool(BROKERS_OWN.fullmatch(one or "")) for one in ids], bool)
+    ids = pace.text("client_id")
+    brokers = [bool(BROKERS_OWN.fullmatch(text)) for text in ids.texts.to_pylist()]
+    own = np.array([*brokers, False], bool)[ids.numbers]
     rows = Counted(
         pace.ints("first_ns"),
         pace.ints("last_ns"),
         pace.ints("exchanges"),
         pace.ints("api_key"),
-        np.array([client_text(*pair) for pair in zip(ids, clients, strict=True)], object),
-        np.array(context.servers.names(hosts, ports), object),
+        client_rows(pace),
+        server_rows(pace, context.servers),
     )
     errors = rows._replace(requests=pace.ints("error_responses"))
     return rows.only(~own), errors.only(~own & (errors.requests > 0))
@@ -135,26 +134,23 @@ def _requests(context: SignalContext) -> tuple[Counted, Counted]:
 
 def _written(context: SignalContext) -> Counted:
     """Return batches written by client and topic."""
-    load = [row for row in context.partial.table(LOAD).to_pylist() if row["api_key"] == ApiKey.PRODUCE]
-    names = [context.topics.name(row["topic"], row["topic_id"]) or "?" for row in load]
-    first_ns, last_ns, batches = (
-        np.array([row[name] for row in load], np.int64) for name in ("first_ns", "last_ns", "batches")
-    )
+    load = context.table(LOAD)
+    load = load.filter(load.ints("api_key") == ApiKey.PRODUCE)
     return Counted(
-        first_ns,
-        last_ns,
-        batches,
-        np.full(len(load), ApiKey.PRODUCE, np.int64),
-        np.array([client_text(row["client_id"], row["client_host"]) for row in load], object),
-        np.array(names, object),
+        load.ints("first_ns"),
+        load.ints("last_ns"),
+        load.ints("batches"),
+        load.ints("api_key"),
+        client_rows(load),
+        topic_rows(load, context.topics),
     )
 
 
 def _of_clients(
     context: SignalContext, grid: Grid, rows: Counted, what: tuple[str, str], kinds: tuple[str, str | None]
 ) -> Iterator[Signal]:
-    for client in _busiest(rows.client, rows.requests):
-        own = rows.only(rows.client == client)
+    for client in rows.client.busiest(rows.requests, MOST_SUBJECTS):
+        own = rows.only(rows.client.equal(client))
         for change in find_changes(own, grid, context.end_ns):
             kind = kinds[0] if change.after > change.before else kinds[1]
             if kind is not None:
@@ -165,21 +161,13 @@ def _shared(
     context: SignalContext, grid: Grid, rows: Counted, kind: SubjectKind, what: tuple[str, str]
 ) -> Iterator[Signal]:
     """Yield changes of topics or servers that several clients make together."""
-    for subject in _busiest(rows.subject, rows.requests):
-        own = rows.only(rows.subject == subject)
+    for subject in rows.subject.busiest(rows.requests, MOST_SUBJECTS):
+        own = rows.only(rows.subject.equal(subject))
         for change in find_changes(own, grid, context.end_ns):
             share, clients = _makers(own, change)
             if share < OWN_SHARE:
                 name = "rate_rose" if change.after > change.before else "rate_fell"
                 yield _signal(name, (kind, subject), what, change, clients)
-
-
-def _busiest(names: "np.ndarray", count: Ints) -> list[str]:
-    if not len(names):
-        return []
-    distinct, of = np.unique(names.astype(str), return_inverse=True)
-    order = np.argsort(-np.bincount(of, count), kind="stable")[:MOST_SUBJECTS]
-    return sorted(distinct[order].tolist())
 
 
 def find_changes(rows: Counted, grid: Grid, end_ns: int) -> Iterator[RateChange]:
@@ -224,8 +212,8 @@ def _makers(rows: Counted, change: RateChange) -> tuple[float, tuple[str, ...]]:
     middle = change.begin_ns
     spans = max(middle - int(rows.first_ns.min()), 1), max(int(rows.last_ns.max()) - middle, 1)
     differences = {}
-    for client in np.unique(rows.client.astype(str)).tolist():
-        own = rows.client == client
+    for client in rows.client.present():
+        own = rows.client.equal(client)
         sums = [
             int(rows.requests[own & side].sum()) for side in (rows.first_ns < middle, rows.first_ns >= middle)
         ]

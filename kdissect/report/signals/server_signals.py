@@ -19,6 +19,7 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import server_rows
 from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import REPLIES, WAITS
@@ -59,13 +60,12 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _silences(context: SignalContext) -> Iterator[Signal]:
     replies, waits = context.table(REPLIES), context.table(WAITS)
-    rows, fetches = context.facts.rows(waits), follower_fetches(context)
+    rows, fetches = context.facts.rows(waits), context.shared(follower_fetches)
     of_server = np.full(waits.rows, -1)
     of_server[rows >= 0] = context.connections.server[rows[rows >= 0]]
-    hosts, ports = (replies.arrow(name).to_pylist() for name in ("server_host", "server_port"))
-    names = np.array(context.servers.names(hosts, ports), object)
+    names = server_rows(replies, context.servers)
     for number, name in enumerate(context.server_names):
-        spans = _gaps(replies, np.flatnonzero(names == name), (context.begin_ns, context.end_ns))
+        spans = _gaps(replies, np.flatnonzero(names.equal(name)), (context.begin_ns, context.end_ns))
         for begin, end in spans:
             waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
             silent = np.unique(rows[waiting])

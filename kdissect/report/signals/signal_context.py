@@ -62,6 +62,7 @@ class SignalContext:
         fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
         self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
+        self._tables: dict[PartialTable, TableColumns] = {}
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:
         """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""
@@ -81,7 +82,9 @@ class SignalContext:
 
     def table(self, part: PartialTable) -> TableColumns:
         """Return a table of the partial."""
-        return TableColumns(self.partial.table(part))
+        if part not in self._tables:
+            self._tables[part] = TableColumns(self.partial.table(part))
+        return self._tables[part]
 
     @cached_property
     def grid(self) -> Grid | None:

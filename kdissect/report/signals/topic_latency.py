@@ -18,10 +18,10 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Floats, Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import NamedRows, client_rows, topic_rows
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import LOAD
-from kdissect.report.wording import client_text
 from kdissect.text import format_clock, format_duration
 
 TOPIC_LATENCY_KINDS = (
@@ -48,8 +48,8 @@ class Writes(NamedTuple):
     value: Floats
     octaves: Floats
     first_ns: Ints
-    topic: "np.ndarray"
-    client: "np.ndarray"
+    topic: NamedRows
+    client: NamedRows
 
 
 def topic_latency_signals(context: SignalContext) -> Iterator[Signal]:
@@ -58,25 +58,15 @@ def topic_latency_signals(context: SignalContext) -> Iterator[Signal]:
     if grid is None:
         return
     writes = _writes(context)
-    names, of = np.unique(writes.topic.astype(str), return_inverse=True)
-    if len(names) < 2:
+    if len(writes.topic.names) < 2:
         return  # there is no other topic to compare with
-    busiest = np.argsort(-np.bincount(of, writes.writes), kind="stable")[:MOST_TOPICS]
-    for name in sorted(names[busiest].tolist()):
+    for name in writes.topic.busiest(writes.writes, MOST_TOPICS):
         yield from _rises(context, grid, writes, name)
 
 
 def _writes(context: SignalContext) -> Writes:
     load = context.table(LOAD)
     load = load.filter((load.ints("api_key") == ApiKey.PRODUCE) & (load.ints("timed") > 0))
-    topics = [
-        context.topics.name(*pair) or "?"
-        for pair in zip(*(load.arrow(name).to_pylist() for name in ("topic", "topic_id")), strict=True)
-    ]
-    clients = [
-        client_text(*pair)
-        for pair in zip(*(load.arrow(name).to_pylist() for name in ("client_id", "client_host")), strict=True)
-    ]
     count = load.ints("timed")
     octaves = load.ints("octaves_1000") / 1000 / np.maximum(count, 1)
     keys = ("client_id", "client_host", "topic", "topic_id", "partition")
@@ -88,13 +78,13 @@ def _writes(context: SignalContext) -> Writes:
         octaves - means[own.of] if len(count) else octaves,
         octaves,
         load.ints("first_ns"),
-        np.array(topics, object),
-        np.array(clients, object),
+        topic_rows(load, context.topics),
+        client_rows(load),
     )
 
 
 def _rises(context: SignalContext, grid: Grid, writes: Writes, name: str) -> Iterator[Signal]:
-    own: Mask = writes.topic == name
+    own = writes.topic.equal(name)
     step, count, value = writes.step[own], writes.writes[own], writes.value[own]
     total, weighted, squares = (
         np.bincount(step, weights, grid.steps).astype(np.float64)
@@ -133,7 +123,7 @@ def _signal(name: str, writes: Writes, rows: Mask, levels: list[int], span: tupl
         f"Writes to topic {name} went from {before} to {after} at {format_clock(span[0])}, {lasted}, while "
         "those to other topics took as long as before",
         measures={"before_ns": levels[0], "after_ns": levels[1]},
-        clients=np.unique(writes.client[rows].astype(str)).tolist(),
+        clients=writes.client.only(rows).present(),
         requests=requests,
         wait_ns=max((levels[1] - levels[0]) * requests, 0),
     )
