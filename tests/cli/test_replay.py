@@ -107,12 +107,26 @@ def test_a_capture_of_which_nothing_can_be_sent_is_the_users_to_change(
     name, *more = arguments
     place = tmp_path / "run"
     out = ["--out", str(place)] if name == "run" else []
-    code = main(["replay", name, CAPTURE, "--target", target, "--client", "nobody", *more, *out])
+    code = main(["replay", name, CAPTURE, "--target", target, "--api", "ApiVersions", *more, *out])
     assert code == ExitCode.USER_ERROR
     written = capsys.readouterr()
     assert written.err.splitlines()[-1].startswith("kdissect: no request of this capture can be sent")
-    assert ("excluded by --client" in written.out) == ("--execute" not in more)
+    assert ("excluded by --api" in written.out) == ("--execute" not in more)
     assert not place.exists()
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["run", "--execute"], ["try"]])
+def test_a_topic_that_is_not_there_ends_the_command_with_the_topics_that_are(
+    target: str, arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    name, *more = arguments
+    out = ["--out", str(tmp_path / "run")] if name != "plan" else []
+    code = main(["replay", name, CAPTURE, "--target", target, "--topic", "nonesuch", *more, *out])
+    assert code == ExitCode.USER_ERROR
+    written = capsys.readouterr()
+    assert "nothing matches --topic nonesuch: the topics there are " in written.err.splitlines()[-1]
+    assert written.out == ""
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_plan_is_done_with_0(target: str, capsys: pytest.CaptureFixture[str]) -> None:

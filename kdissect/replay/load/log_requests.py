@@ -94,6 +94,7 @@ def read_log(
     capture.logged = _read_columns(folder, bases, connections, requests, selection, progress)
     if selection.reads_messages:
         _exclude_by_messages(requests, capture.logged.shapes, selection, spool)
+    capture.unmatched = selection.unmatched(capture.earliest_ns, capture.latest_ns)
     if not selection.selects_all:
         capture.logged = _apart(capture.logged, requests.column("excluded_by"))
     refuse_unread_tls(capture, facts.unread_tls)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
+from kdissect.errors import UsageError
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
@@ -41,6 +42,7 @@ class Capture:
     headless: set[int] = field(default_factory=set)  # connections without their beginning
     clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
     logged: LoggedShapes | None = None  # of a log, if no filter excludes a request
+    unmatched: str = ""  # which filter matches nothing, in a sentence
 
     def selected_keys(self) -> set[int]:
         """Return the API keys of the requests that no option excludes."""
@@ -93,8 +95,15 @@ def read(
         requests.append(request)
         if request.index % PROGRESS_STEP == PROGRESS_STEP - 1:
             progress(request.index + 1)
+    capture.unmatched = selection.unmatched(capture.earliest_ns, capture.latest_ns)
     refuse_unread_tls(capture, reader.unread_tls(capture.clients))
     return capture
+
+
+def refuse_unmatched(capture: Capture) -> None:
+    """Raise UsageError if a filter matches nothing."""
+    if capture.unmatched:
+        raise UsageError(capture.unmatched)
 
 
 def refuse_unread_tls(capture: Capture, unread: int) -> None:

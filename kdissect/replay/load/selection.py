@@ -20,11 +20,15 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import (
     ConnectionLookup,
     ExchangeFilter,
+    error_codes,
     mentioned_groups,
     mentioned_topics,
 )
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
+from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.schema.registry import api_name
+from kdissect.replay.load.filter_matches import FilterMatches
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, SASL_TOKEN, Int64s
 
 BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--broker": "brokers"}
@@ -47,6 +51,7 @@ class RequestSelection:
         self._by_header = dict(_alone(wanted, BY_HEADER))
         self._by_message = dict(_alone(wanted, BY_MESSAGE))
         self._names = dict(names)
+        self._wanted, self._matches = wanted, FilterMatches()
         self._excluded: dict[tuple[int, int], str] = {}  # (row of the connection, ordinal) -> option
 
     @property
@@ -63,17 +68,28 @@ class RequestSelection:
         """Return for each request which of `OPTIONS` is the first that excludes it by its header."""
         options = np.zeros(len(exchanges), np.int64)
         for option, wanted in self._by_header.items():
-            out = ~wanted.header_mask(exchanges, connections)
-            options[out & (options == 0)] = OPTIONS.index(option)
+            asked, mask = options == 0, wanted.header_mask(exchanges, connections)
+            out = asked & ~mask
+            options[out] = OPTIONS.index(option)
+            self._matches.note(option, bool((asked & mask).any()))
+            if out.any() and not self._matches.matched(option):
+                self._matches.note_excluded(option, _header_names(option, exchanges[out], connections))
         return options
+
+    def unmatched(self, earliest_ns: int, latest_ns: int) -> str:
+        """Return which option matches nothing and the names that are there, "" if every option matches.
+
+        The times are those of the first and the last packet of the capture.
+        """
+        return self._matches.sentence(self._wanted, earliest_ns, latest_ns)
 
     def rows(self, exchanges: Records, reader: ExchangeReader) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""
-        for option, wanted in self._by_header.items():
-            requests = ~np.isin(exchanges["status"], (ORPHAN_RESPONSE, SASL_TOKEN))
-            out = exchanges[requests & ~wanted.header_mask(exchanges, reader)]
-            for connection, ordinal in out[["connection", "ordinal"]].tolist():
-                self._excluded.setdefault((connection, ordinal), option)
+        requests = exchanges[~np.isin(exchanges["status"], (ORPHAN_RESPONSE, SASL_TOKEN))]
+        options = self.header_options(requests, reader)
+        out = options > 0
+        places = map(tuple, requests[out][["connection", "ordinal"]].tolist())
+        self._excluded.update(zip(places, (OPTIONS[each] for each in options[out].tolist()), strict=True))
         return np.ones(len(exchanges), bool)
 
     def excluded(self, exchange: Exchange) -> str:
@@ -87,7 +103,11 @@ class RequestSelection:
             return ""
         decoded = DecodedExchange(exchange)
         for option, wanted in self._by_message.items():
-            if not wanted.selects(decoded, self._names) and self._can_tell(option, decoded):
+            if wanted.selects(decoded, self._names):
+                self._matches.note(option, True)
+            elif self._can_tell(option, decoded):
+                if not self._matches.matched(option):
+                    self._matches.note_excluded(option, self._message_names(option, decoded))
                 return option
         return ""
 
@@ -96,9 +116,27 @@ class RequestSelection:
 
         Every exchange has a client and an outcome, but not all have a topic or a group.
         """
+        return (
+            option in ("--client", "--error") or next(self._message_names(option, decoded), None) is not None
+        )
+
+    def _message_names(self, option: str, decoded: DecodedExchange) -> Iterator[str]:
+        """Return the names in an exchange that an option by messages selects by."""
         if option == "--topic":
-            return next(mentioned_topics(decoded, self._names), None) is not None
-        return option != "--group" or next(mentioned_groups(decoded), None) is not None
+            return mentioned_topics(decoded, self._names)
+        if option == "--group":
+            return mentioned_groups(decoded)
+        if option == "--client":
+            return (name for name in (decoded.client_id,) if name is not None)
+        return (error_name(code) for code in error_codes(decoded) if code)
+
+
+def _header_names(option: str, exchanges: Records, connections: ConnectionLookup) -> Iterator[str]:
+    """Return the names in requests that an option by headers selects by; times have none."""
+    if option == "--api":
+        yield from (api_name(key) for key in np.unique(exchanges["api_key"]).tolist())
+    elif option == "--broker":
+        yield from (connections.addresses(row)[1] for row in np.unique(exchanges["connection"]).tolist())
 
 
 def _alone(wanted: ExchangeFilter, options: Mapping[str, str]) -> Iterator[tuple[str, ExchangeFilter]]:

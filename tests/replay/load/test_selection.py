@@ -10,7 +10,8 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
 from kdissect.cli.filter_options import filter_fields
-from kdissect.cli.replay import settings_of
+from kdissect.cli.replay import replay, settings_of
+from kdissect.errors import UsageError
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
@@ -18,6 +19,7 @@ from kdissect.exchanges.reader import ExchangeReader
 from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
+from tests.helpers.replay_logs import make_log
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -61,6 +63,44 @@ def test_a_replay_selects_what_a_dump_shows(tmp_path: Path, options: tuple[str, 
     assert 0 < len(selected) < len(requests)
     assert selected == dumped("broker-restart.pcapng", tmp_path, *options)
     assert {each.excluded_by for each in requests} <= {"", *options[::2]}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--topic", "nonesuch"), "the topics there are __consumer_offsets, audit, booked, transfers"),
+        (("--api", "Produce", "--topic", "nonesuch"), "the topics there are audit, booked, transfers"),
+        (("--group", "x*"), "the groups there are bank-java, booker, .*"),
+        (("--client", "x", "--client", "y"), "the client ids there are .* and 1 more"),
+        (("--error", "NOT_COORDINATOR"), "the errors there are .*MEMBER_ID_REQUIRED"),
+        (("--broker", "kafka-7"), r"the brokers there are 127\.0\.0\.1:19234, .*"),
+        (("--api", "CreateTopics"), "the APIs there are AddPartitionsToTxn, ApiVersions, .* and 8 more"),
+    ],
+)
+def test_a_filter_that_matches_nothing_is_refused_with_the_names_that_are_there(
+    log_of_transactions: str, options: tuple[str, ...], said: str
+) -> None:
+    pattern = f"nothing matches {' '.join(options[2 if 'Produce' in options else 0 :])}: {said}"
+    for path in (str(CAPTURES / "transactions.pcapng"), log_of_transactions):
+        chosen = parse(["replay", "plan", path, "--dry-target", *options])
+        with pytest.raises(UsageError, match=f"^{pattern.replace('*:', '[*]:')}$"):
+            replay(chosen)
+
+
+@pytest.mark.parametrize("option", [("--since", "2030-01-01"), ("--until", "2000-01-01")])
+def test_a_time_outside_the_capture_is_refused_with_its_times(
+    log_of_transactions: str, option: tuple[str, str]
+) -> None:
+    for path in (str(CAPTURES / "transactions.pcapng"), log_of_transactions):
+        with pytest.raises(UsageError, match=f"^{option[0]} leaves nothing: the capture is from 2026-11-21T"):
+            replay(parse(["replay", "plan", path, "--dry-target", *option]))
+
+
+@pytest.fixture(scope="module")
+def log_of_transactions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    log = tmp_path_factory.mktemp("logs") / "log"
+    make_log([str(CAPTURES / "transactions.pcapng")], log)
+    return str(log)
 
 
 @pytest.mark.parametrize("option", [("--topic", "audit"), ("--group", "x*")])
