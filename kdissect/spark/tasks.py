@@ -168,6 +168,7 @@ def summary_step(
         tables_of_splits = known.taken_from(tables_of_splits)
     for tables in coalesce_batches(tables_of_splits):
         pending.append(summarise(tables, grid, steps))
+        del tables  # or they would stay while the next ones are made
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
     yield to_arrow(merge([merged, *pending]))
@@ -339,10 +340,8 @@ def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TablesTogether
             held.append(counted)
         if any(_rows(held, table) >= most for table, most in BATCH_ROWS.items()):
             yield _joined(held)
-            held = []
         if any(_rows(aside, table) >= SIDE_ROWS for table in others):
             yield _joined(aside)
-            aside = []
     for rest in (held, aside):
         if rest:
             yield _joined(rest)
@@ -362,14 +361,18 @@ def _rows(held: Sequence[TableBatches], table: str) -> int:
     return sum(tables[table].num_rows for tables in held if table in tables)
 
 
-def _joined(held: Sequence[TableBatches]) -> TablesTogether:
-    """Return batches as one table each. Nothing is copied: figures copy the columns that they need."""
+def _joined(held: list[TableBatches]) -> TablesTogether:
+    """Return batches as one table each, and let go of them.
+
+    Nothing is copied: figures copy the columns that they need.
+    """
     if len(held) == 1:
-        return held[0]
+        return held.pop()
     rows: dict[str, list[pa.RecordBatch]] = {}
     for tables in held:
         for name, batch in tables.items():
             rows.setdefault(name, []).append(batch)
+    held.clear()
     return {name: pa.Table.from_batches(batches) for name, batches in rows.items()}
 
 

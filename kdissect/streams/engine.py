@@ -100,7 +100,6 @@ class StreamEngine:
         self.connection_count = 0
         self._most_held = most_held
         self._tokens = tokens
-        self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
         self._conflicts = Conflicts()
         self._free: list[int] = []  # rows of connections that were forgotten
 
@@ -119,9 +118,7 @@ class StreamEngine:
 
     def room_for_payload(self, size: int) -> tuple[Bytes, int]:
         """Return `size` bytes of the arena for the next slab, and their offset. The slab before is let go."""
-        before = self.state.arena
-        self.state, offset = renew_arena(self.state, self.connection_count, self._other_arena, size)
-        self._other_arena = before
+        self.state, offset = renew_arena(self.state, self.connection_count, size)
         return self.state.arena[offset : offset + size], offset
 
     def advance(
@@ -174,7 +171,6 @@ class StreamEngine:
         """Go on with what `carried` returned; splits of that time have numbers from `first_split` on."""
         self.state = resumed_state(self.state.max_versions, value["state"], first_split)
         self.connection_count = len(value["state"]["connections"])
-        self._other_arena = self.state.arena[:0]
         self._conflicts.resume(value["conflicts"])
 
     def flush(self) -> Iterator[ExchangeBatch]:

@@ -1,6 +1,5 @@
-"""Bytes that are still needed move to the next arena, and nothing else does."""
+"""Bytes that are still needed move to the front of the arena, and nothing else stays."""
 
-import numpy as np
 import pytest
 
 from kdissect.streams.arena import FIRST_OFFSET, renew_arena
@@ -15,7 +14,7 @@ def test_what_is_not_consumed_moves_to_the_front() -> None:
     put_chunk(state, 0, 5, GAP, 100, 2)
     put_chunk(state, 3, 0, 20, 4, 3)
     consume(state, 0, 2, True)
-    renewed, offset = renew_arena(state, 2, np.empty(0, np.uint8), 1000)
+    renewed, offset = renew_arena(state, 2, 1000)
     assert offset == FIRST_OFFSET + 5 + 4
     assert renewed.arena[FIRST_OFFSET:offset].tobytes() == b"ABCDETUVW"
     assert len(renewed.arena) >= offset + 1000 + SCRATCH
@@ -26,7 +25,20 @@ def test_what_is_not_consumed_moves_to_the_front() -> None:
 
 
 def test_an_arena_that_is_large_enough_is_used_again() -> None:
-    other = np.empty(4096, np.uint8)
-    renewed, offset = renew_arena(state_of(), 1, other, 100)
-    assert renewed.arena is other
-    assert offset == FIRST_OFFSET
+    state = state_of(arena=bytes(4096))
+    put_chunk(state, 0, 0, 2000, 3, 1)
+    renewed, offset = renew_arena(state, 1, 100)
+    assert renewed.arena is state.arena
+    assert offset == FIRST_OFFSET + 3
+
+
+def test_bytes_may_move_to_places_that_other_bytes_had() -> None:
+    """The second direction's bytes lie where those of the first one go."""
+    state = state_of(arena=b"." + b"second" + b"first" + bytes(4096))
+    put_chunk(state, 0, 0, 7, 5, 1)
+    put_chunk(state, 1, 0, 1, 6, 2)
+    renewed, offset = renew_arena(state, 1, 100)
+    assert renewed.arena[FIRST_OFFSET:offset].tobytes() == b"firstsecond"
+    for direction, expected in ((0, b"first"), (1, b"second")):
+        at, length = look(renewed, direction, 0, 10)
+        assert renewed.arena[at : at + length].tobytes() == expected
