@@ -138,10 +138,17 @@ class Standalone:
         """End one worker and its executors, without a word of farewell."""
         os.killpg(self._processes.pop().pid, signal.SIGKILL)
 
+    def signal_worker(self, number: signal.Signals) -> None:
+        """Send a signal to one worker and all that it has started."""
+        left = [self._processes[-1].pid]
+        while left:
+            process = left.pop()
+            left += _children(process)
+            os.kill(process, number)
+
     def kill_executor(self) -> None:
         """End the executors of one worker, which starts others."""
-        threads = Path(f"/proc/{self._processes[-1].pid}/task").glob("*/children")
-        children = [int(child) for thread in threads for child in thread.read_text().split()]
+        children = _children(self._processes[-1].pid)
         assert children
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -180,6 +187,12 @@ class Standalone:
         for process in self._processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _children(process: int) -> list[int]:
+    """Return the processes that a process has started."""
+    threads = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
 
 
 class ConnectServer(Standalone):
