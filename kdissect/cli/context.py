@@ -124,10 +124,10 @@ def prepare_run(
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """
+    engine.build()  # loads most modules, at less cost than an import here
     from kdissect.bytes_progress import BytesProgress
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
 
-    engine.build()
     armed = engine.afterwards.enter_context(ExitStack())
     interrupt = armed.enter_context(first_interrupt(None if partial else end_at_once))
     try:

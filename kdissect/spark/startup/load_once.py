@@ -45,6 +45,7 @@ def set_up_numba() -> None:
     """
     if os.environ.get(kernel_cache.SWITCH) == "0":
         return
+    import numpy.ma  # noqa: F401 - Numba asks whether an array is masked, so each process would load it
     from numba.core.registry import cpu_target
 
     from kdissect.jit.late_bitcode import parse_bitcode_late

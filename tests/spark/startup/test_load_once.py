@@ -1,5 +1,6 @@
 """Workers find all modules loaded before the fork, and Numba set up only if kernels are compiled."""
 
+import ast
 import gc
 import subprocess
 import sys
@@ -14,6 +15,25 @@ from kdissect.spark.startup import load_once
 load_once.load()
 print("pyspark.worker" in sys.modules, "kdissect.spark.tasks" in sys.modules, "numba" in sys.modules)
 """
+
+LOADED_LATER = """
+import sys
+from kdissect.spark.startup.block_pandas import block_pandas
+block_pandas()
+from kdissect.spark.startup import load_once
+load_once.load()
+before = set(sys.modules)
+from kdissect.spark.startup.warmup import warm_up
+warm_up()
+print(sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+"""
+
+
+def test_kernels_need_no_module_that_is_not_loaded_once() -> None:
+    """PyArrow loads dateutil for intervals of months, which takes two milliseconds."""
+    program = [sys.executable, "-c", LOADED_LATER]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert set(ast.literal_eval(done.stdout)) <= {"dateutil", "six"}
 
 
 def test_modules_of_the_workers_are_loaded_and_no_compiler_where_none_is_used() -> None:
