@@ -162,7 +162,10 @@ def transactions_open(context: FindingContext) -> Judgement | None:
         waited = until - last
         if last > ended.get(transactional_id, 0) and waited >= OPEN_NS:
             clients = ", ".join(sorted({request.client for request in requests}))
-            detail = f"{clients}: no end {format_duration(waited)} after its last request"
+            detail = (
+                f"{clients} sent the last request of the transaction {format_duration(waited)} before the "
+                "capture ended, and did not end it"
+            )
             rows.append(observed(transactional_id, detail, requests))
     return Judgement(f"{counted(len(rows), 'transaction')} left open", rows) if rows else None
 

@@ -231,7 +231,9 @@ def controller_moved(context: FindingContext) -> Judgement | None:
     for spell in spells(votes, PAUSE_NS):
         names = ", ".join(sorted({vote.api for vote in spell}))
         nodes = counted(len({vote.client for vote in spell}), "node")
-        rows.append(observed("controllers", f"{names} by {nodes}", spell))
+        rows.append(
+            observed("controllers", f"{nodes} asked the others to elect a controller ({names})", spell)
+        )
     if not rows:
         return None
     return errors if errors and not votes else Judgement("The controller moved: an election was held", rows)

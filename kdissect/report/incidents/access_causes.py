@@ -47,15 +47,22 @@ def wrong_password(case: Case) -> Diagnosis | None:
     clients = sorted({client for one in core for client in one.clients})
     if len(clients) < 2:
         return stated(0.95)(case)
-    first = min(core, key=lambda one: one.begin_ns)
+    begin_ns = min(one.begin_ns for one in core)
+    who = listed(sorted(map(_with_identity, core)), NAMED)
+    count = sum(one.measures["count"] for one in core)
     return joined(
         core,
         case.anchor.subject,
-        f"{counted(len(clients), 'client')} fail to authenticate since {format_clock(first.begin_ns)} "
-        f"({listed(clients, NAMED)}): {first.sentence}",
+        f"{counted(len(clients), 'client')} fail to authenticate since {format_clock(begin_ns)}, "
+        f"{counted(count, 'time')} in all: {who}",
         0.95,
         ONE_REASON,
     )
+
+
+def _with_identity(refused: Signal) -> str:
+    """Return the client of a refused login, with its mechanism and user, as its sentence begins."""
+    return refused.sentence.partition(": ")[0].replace(" failed to authenticate", "", 1)
 
 
 def _refused_together(case: Case, relation: Relation) -> tuple[Signal, ...]:

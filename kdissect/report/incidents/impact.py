@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from kdissect.report.model.incidents import Impact, Signal
+from kdissect.report.model.incidents import Impact, Signal, Subject
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
 
 SECOND = 10**9
@@ -95,6 +95,9 @@ RESTATES: Mapping[str, tuple[str, ...]] = {
 }
 """Kinds that say again, for the same clients, what a signal of another kind says better."""
 
+MEASURED_TWICE = ("lag_grew",)
+"""Kinds of which two signals of one subject and its topics are one fact: lag by fetches, and by commits."""
+
 
 def word_consequences(
     signals: Sequence[Signal], kinds: Mapping[str, SignalKind], own: Sequence[Signal] = ()
@@ -102,13 +105,15 @@ def word_consequences(
     """Return one sentence for each kind of signal, the greatest impact first.
 
     Kinds that tell first stand in front. A sentence that the signals of the cause itself (`own`), or others,
-    say already is left out.
+    say already is left out, and so is the same fact measured in another way.
     """
     known = (*own, *signals)
+    facts = {_fact(one) for one in own if one.kind in MEASURED_TWICE}
     signals = [
         signal
         for signal in signals
-        if not is_said_by(signal, [one for one in known if one.kind in RESTATES.get(signal.kind, ())])
+        if _fact(signal) not in facts
+        and not is_said_by(signal, [one for one in known if one.kind in RESTATES.get(signal.kind, ())])
     ]
     by_kind: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
@@ -125,7 +130,19 @@ def word_consequences(
 
 
 def is_said_by(signal: Signal, better: Sequence[Signal]) -> bool:
-    """Return whether better signals are about all clients and servers of a signal."""
+    """Return whether better signals are about all clients and servers of a signal.
+
+    One that names no server, such as that of a reader's lag, is about all of them.
+    """
     clients = {name for one in better for name in one.clients}
     servers = {name for one in better for name in one.servers}
-    return bool(better) and clients.issuperset(signal.clients) and servers.issuperset(signal.servers)
+    return (
+        bool(better)
+        and clients.issuperset(signal.clients)
+        and (servers.issuperset(signal.servers) or not all(one.servers for one in better))
+    )
+
+
+def _fact(signal: Signal) -> tuple[str, Subject, tuple[str, ...]]:
+    """Return what signals that measure one fact in several ways have in common."""
+    return signal.kind, signal.subject, signal.topics

@@ -102,6 +102,17 @@ def test_a_finding_has_a_recorded_incident_and_a_quiet_capture(name: str) -> Non
     check_recorded_case(name, CASES[name])
 
 
+def test_an_election_of_controllers_is_told_in_words():
+    (finding,) = [
+        one for one in report(*CASES["controller_moved"].fires).findings if one.name == "controller_moved"
+    ]
+    (row,) = finding.evidence
+    assert (row.subject, row.detail) == (
+        "controllers",
+        "1 node asked the others to elect a controller (Vote)",
+    )
+
+
 def test_evidence_leads_to_the_packets():
     (finding,) = [one for one in report(*CASES["leader_moved"].fires).findings if one.name == "leader_moved"]
     (row,) = finding.evidence

@@ -116,3 +116,7 @@ def test_what_is_neglected_is_told_with_names_and_numbers():
     assert (large.subject, large.count) == ("big-writer at 127.0.0.1: notes-0", 6)  # it sends six records
     (transaction,) = found["transactions_open"].evidence
     assert transaction.subject == "forgetful"
+    assert transaction.detail == (
+        "forgetful at 127.0.0.1 sent the last request of the transaction 15.0s before the capture ended, and "
+        "did not end it"
+    )

@@ -127,7 +127,9 @@ def test_clients_whose_logins_begin_to_fail_together_are_one_incident(tmp_path: 
     first, *others = analyzed(story, tmp_path).incidents
     assert first.cause == "wrong_password"
     assert first.headline.startswith("2 clients fail to authenticate since ")
-    assert "app-0 at 10.1.0.2, app-1 at 10.1.0.3" in first.headline
+    alike = "(SASL PLAIN; user bob)"
+    who = f"app-0 at 10.1.0.2 {alike}, app-1 at 10.1.0.3 {alike}"
+    assert first.headline.endswith(f", 16 times in all: {who}")
     assert [one.cause for one in others] == ["login_out_of_turn"]
 
 

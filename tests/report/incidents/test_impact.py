@@ -63,3 +63,20 @@ def test_what_a_better_signal_says_is_not_said_again() -> None:
 def test_partitions_that_moved_stand_in_front() -> None:
     moved = make_signal("leaders_moved", (SubjectKind.SERVER, "broker 1"), (0, None), "moved")
     assert word_consequences([signal("server_silent", 8, wait_s=5), moved], KINDS) == ("moved", "…")
+
+
+def test_a_signal_that_names_no_server_says_what_a_finding_says_of_its_client() -> None:
+    """A finding names a broker, since its evidence has a packet; the lag of a reader is about no broker."""
+    grew = make_signal("lag_grew", (SubjectKind.CLIENT, "reader"), (0, None), "grew", topics=["orders"])
+    again = make_signal(
+        "lag_growing", (SubjectKind.CLIENT, "reader"), (0, None), "again", servers=["broker 1"]
+    )
+    assert word_consequences([again], KINDS, [grew]) == ()
+
+
+def test_lag_by_commits_is_not_told_beside_that_by_fetches() -> None:
+    grew, commits, other = (
+        make_signal("lag_grew", (SubjectKind.CLIENT, "reader"), (0, None), sentence, topics=[topic])
+        for sentence, topic in (("fetches", "orders"), ("commits", "orders"), ("of another topic", "clicks"))
+    )
+    assert word_consequences([commits, other], KINDS, [grew]) == ("of another topic",)
