@@ -2,7 +2,10 @@
 
 All cases are judged. Diagnoses are then taken in the order of layers and, within a layer, of impact. One
 whose anchor an earlier one explains is dropped: its signals are consequences. The rest is ranked by
-impact, notes last.
+impact, notes last; of clients that cannot work and clients that work badly the former come first.
+
+A signal that was over before an incident began is no consequence of it. It stays with the incident only if
+no other one explains it, is told as what was before, and is no part of the impact.
 """
 
 from collections import defaultdict
@@ -10,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kdissect.report.incidents.cause import Case, Cause, Diagnosis, SignalIndex
+from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import (
     RESTATES,
@@ -20,14 +23,20 @@ from kdissect.report.incidents.impact import (
     word_consequences,
 )
 from kdissect.report.model.findings import Finding, Severity
-from kdissect.report.model.incidents import Impact, Incident, Signal
+from kdissect.report.model.incidents import Impact, Incident, Signal, SubjectKind
 from kdissect.report.signals.sources import KINDS
 
 MAX_INCIDENTS = 200
 MAX_EVIDENCE = 20
 
 UNEXPLAINED, TIMES_AS_MUCH = ("latency_changed", "rate_changed"), 10
-"""Causes that only say that something changed, and how much more they must hurt to stand in front."""
+"""Causes that only say that something changed, and how much more they must hurt to stand in front.
+
+Of two causes that lie with clients, a warning must hurt so many times as much as a critical one.
+"""
+
+EARLY_NS = SECOND
+"""A signal that ended this long before an incident began is none of its consequences."""
 
 
 class Candidate(NamedTuple):
@@ -62,9 +71,8 @@ def find_incidents(
         if anchor.kind in cause.anchors
         if (diagnosis := cause.judge(Case(anchor, index, span_ns))) is not None
     ]
-    accepted = _accepted(candidates, signals, exchanges)
-    accepted.sort(key=_rank)
-    accepted = accepted[:MAX_INCIDENTS]
+    accepted = _hand_over(_accepted(candidates, signals, exchanges), candidates, signals, exchanges)
+    accepted = _ranked(accepted)[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
         for at in (*one.own, *one.explained):
@@ -96,6 +104,29 @@ def _rank(one: Candidate) -> tuple[bool, float, int]:
     return severity is Severity.NOTE, -weight, one.diagnosis.begin_ns
 
 
+def _ranked(accepted: Sequence[Candidate]) -> list[Candidate]:
+    """Return incidents in the order of a report.
+
+    Of those that lie with clients, critical ones take the places in front: their clients cannot work at all.
+    """
+    ranked = sorted(accepted, key=_rank)
+    places = [place for place, one in enumerate(ranked) if _lies_with_clients(one)]
+    of_clients = sorted((ranked[place] for place in places), key=_rank_among_clients)
+    for place, one in zip(places, of_clients, strict=True):
+        ranked[place] = one
+    return ranked
+
+
+def _lies_with_clients(one: Candidate) -> bool:
+    return one.cause.layer is Layer.CLIENT or one.diagnosis.subject.kind is SubjectKind.CLIENT
+
+
+def _rank_among_clients(one: Candidate) -> tuple[bool, float, int]:
+    is_note, weight, begin_ns = _rank(one)
+    critical = (one.diagnosis.severity or one.cause.severity) is Severity.CRITICAL
+    return is_note, weight * TIMES_AS_MUCH if critical else weight, begin_ns
+
+
 def _candidate(
     cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], exchanges: int
 ) -> Candidate:
@@ -114,7 +145,7 @@ def _measured(
     exchanges: int,
 ) -> Candidate:
     """Return a candidate with the impact and the rank of the signals that it has."""
-    joined = [signals[at] for at in (*own, *explained)]
+    joined = [signals[at] for at in (*own, *explained) if at in own or not _is_early(signals[at], diagnosis)]
     impact = measure_impact(joined, KINDS, exchanges)
     return Candidate(
         cause, diagnosis, own, explained, impact, weigh(joined, KINDS, impact, diagnosis.confidence)
@@ -145,6 +176,34 @@ def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], exchan
     return accepted
 
 
+def _is_early(signal: Signal, diagnosis: Diagnosis) -> bool:
+    """Return whether a signal was over before an incident began."""
+    return signal.end_ns is not None and signal.end_ns < diagnosis.begin_ns - EARLY_NS
+
+
+def _hand_over(
+    accepted: Sequence[Candidate], candidates: Sequence[Candidate], signals: Sequence[Signal], exchanges: int
+) -> list[Candidate]:
+    """Return the accepted candidates, with early signals of one where another one explains them in time."""
+    links = {id(one.diagnosis): one.explained for one in candidates}
+    explained = [list(one.explained) for one in accepted]
+    for place, one in enumerate(accepted):
+        for at in one.explained:
+            if _is_early(signals[at], one.diagnosis):
+                others = (
+                    other
+                    for other, rival in enumerate(accepted)
+                    if at in links[id(rival.diagnosis)] and not _is_early(signals[at], rival.diagnosis)
+                )
+                if (better := next(others, None)) is not None:
+                    explained[place].remove(at)
+                    explained[better].append(at)
+    return [
+        _measured(one.cause, one.diagnosis, one.own, tuple(sorted(own)), signals, exchanges)
+        for one, own in zip(accepted, explained, strict=True)
+    ]
+
+
 def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal: dict[int, int]) -> Incident:
     diagnosis = one.diagnosis
     led_to = [at for at in one.explained if of_signal[at] == number]
@@ -157,7 +216,7 @@ def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal:
         begin_ns=diagnosis.begin_ns,
         end_ns=diagnosis.end_ns,
         headline=diagnosis.headline,
-        consequences=word_consequences([signals[at] for at in led_to], KINDS, [signals[at] for at in own]),
+        consequences=_consequences(one, [signals[at] for at in led_to], [signals[at] for at in own]),
         impact=one.impact,
         confidence=diagnosis.confidence,
         speaks_for=diagnosis.speaks_for,
@@ -167,6 +226,14 @@ def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal:
         means=diagnosis.means or one.cause.means,
         next=one.cause.next,
     )
+
+
+def _consequences(one: Candidate, led_to: Sequence[Signal], own: Sequence[Signal]) -> tuple[str, ...]:
+    """Return the sentences of consequences, then those of signals that were over before it began."""
+    early = [signal for signal in led_to if _is_early(signal, one.diagnosis)]
+    later = [signal for signal in led_to if not _is_early(signal, one.diagnosis)]
+    before = word_consequences(early, KINDS, (*own, *later))
+    return (*word_consequences(later, KINDS, own), *(f"before it: {sentence}" for sentence in before))
 
 
 def mark_explained(findings: Sequence[Finding], signals: Sequence[Signal]) -> tuple[Finding, ...]:

@@ -23,8 +23,11 @@ from kdissect.report.wording import counted, listed
 from kdissect.text import format_clock
 
 SECOND = 10**9
-APART_NS = 15 * SECOND
-"""Moves that become known with less than this between them are one: clients ask at different times."""
+APART_NS = 5 * SECOND
+"""Moves that become known with less than this between them are one: clients ask at different times.
+
+Those that are further apart are told apart, so that none is dated by another one.
+"""
 
 NAMED = 3
 

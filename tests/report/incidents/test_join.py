@@ -1,5 +1,7 @@
 """Incidents of recorded captures whose cause is known, and of partials that are merged in any order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from kdissect.report.incidents.cause import Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_links import stated
 from kdissect.report.incidents.join import MAX_INCIDENTS, find_incidents
 from kdissect.report.model.findings import Severity
-from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.model.incidents import Subject, SubjectKind
 from kdissect.report.partials import merge, summarise
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
@@ -145,3 +147,64 @@ def test_a_finding_that_says_again_what_an_incident_explains_belongs_to_it():
     missing = cause("missing", Layer.CLIENT, "topic_missing", link)
     _, signals = find_incidents(found, (0, 10**11), 100, (missing,))
     assert [one.incident for one in signals] == [0, 0, 0]
+
+
+def over(kind, name, begin_s, end_s, **facts):
+    return replace(signal(kind, name, begin_s * 10**9, **facts), end_ns=end_s * 10**9)
+
+
+def test_what_was_over_before_an_incident_is_told_as_such_and_hurts_nobody_by_it():
+    found = (
+        over("leaders_moved", "broker", 5, 6, wait_ns=10**9),
+        signal("connections_ended", "broker", 10 * 10**9),
+        over("latency_rose", "broker", 10, 20, wait_ns=3 * 10**9),
+    )
+    link = Link(("leaders_moved", "latency_rose"), Relation.ANYWHERE, before_ns=15 * 10**9)
+    table = (cause("died", Layer.SERVER, "connections_ended", link),)
+    ((died,), signals) = find_incidents(found, (0, 10**11), 100, table)
+    assert died.consequences == ("latency_rose of broker", "before it: leaders_moved of broker")
+    assert died.impact.wait_ns == 3 * 10**9
+    assert [one.incident for one in signals] == [0, 0, 0]
+
+
+def test_an_earlier_incident_gets_what_was_over_before_a_later_one():
+    """A broker is restarted and gets its partitions back, then another one dies."""
+    found = (
+        over("leadership_left", "one", 1, 2),
+        over("leaders_moved", "two", 5, 6),
+        signal("connections_ended", "two", 10 * 10**9, wait_ns=60 * 10**9),
+    )
+    link = Link(("leaders_moved",), Relation.ANYWHERE, before_ns=15 * 10**9, after_ns=10 * 10**9)
+    table = (
+        cause("died", Layer.SERVER, "connections_ended", link),
+        cause("stopped", Layer.SERVER, "leadership_left", link),
+    )
+    died, stopped = find_incidents(found, (0, 10**11), 100, table)[0]
+    assert (died.cause, died.consequences) == ("died", ())
+    assert (stopped.cause, stopped.consequences) == ("stopped", ("leaders_moved of two",))
+
+
+@pytest.mark.parametrize(("wait_s", "first"), [(80, "broken"), (120, "slow")])
+def test_clients_that_cannot_work_stand_before_those_that_wait_unless_these_wait_much_more(wait_s, first):
+    found = (
+        signal("client_latency_rose", "writer", 0, wait_ns=wait_s * 10**9),
+        signal("tls_handshake_failed", "reader", 1, wait_ns=9 * 10**9),
+    )
+    table = (
+        cause("slow", Layer.CLIENT, "client_latency_rose"),
+        cause("broken", Layer.CLIENT, "tls_handshake_failed")._replace(severity=Severity.CRITICAL),
+    )
+    assert find_incidents(found, (0, 10**10), 100, table)[0][0].cause == first
+
+
+def test_a_slow_server_stands_before_one_client_that_cannot_work_if_it_hurts_more():
+    found = (
+        signal("latency_rose", "broker", 0, wait_ns=80 * 10**9),
+        signal("tls_handshake_failed", "reader", 1, wait_ns=9 * 10**9),
+    )
+    found = (replace(found[0], subject=Subject(kind=SubjectKind.SERVER, name="broker")), found[1])
+    table = (
+        cause("slow", Layer.SERVER, "latency_rose"),
+        cause("broken", Layer.CLIENT, "tls_handshake_failed")._replace(severity=Severity.CRITICAL),
+    )
+    assert find_incidents(found, (0, 10**10), 100, table)[0][0].cause == "slow"
