@@ -38,7 +38,7 @@ IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
 BLIND = {
     seed: ROOT / "tests" / "lab" / f"blind_seed_{seed.replace(' ', '_')}.md"
-    for seed in (*map(str, (6, *range(8, 16))), "15 forms", "16", "17")
+    for seed in (*map(str, (6, *range(8, 16))), "15 forms", "16", "17", "18")
 }
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
@@ -170,6 +170,12 @@ to 12 for the seven others. Its 16 scenarios were drawn over all modules, and th
 the first recording. 9 of 12 first lines were right, and no healthy capture was warned of. One of the wrong
 lines names the client and the refusal (INVALID_TRANSACTION_TIMEOUT), as a cause that the score did not take
 for right then. Records that a share group gives back, and fetches of a few bytes, have no cause.
+
+Seed 18 was recorded before the rules changed that seed 17 had shown to be missing, and scored with the rules as
+they were. Its 14 scenarios were drawn over all modules, and their list was committed before the first recording;
+the load was 1 to 12. 9 of 10 first lines were right, and no healthy capture was warned of. The wrong line names
+the consumer that asked for offsets that are gone, and not that its topic had been deleted and created again: no
+message of the capture names both ids of the topic.
 
 Recordings of seeds 1 to 12 and 15 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all

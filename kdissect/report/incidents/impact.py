@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from kdissect.protocol.error_codes import error_name
 from kdissect.report.model.incidents import Impact, Signal, Subject
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
 
@@ -27,10 +28,22 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     for signal in signals:
         wait_ns[signal.kind] += signal.wait_ns
         clients.update(name for name in signal.clients if not REPLICA.match(name))
-    requests = sum(_requests(signals, kinds).values())
+    of = _requests(signals, kinds)
+    requests = sum(of.values())
+    errors = {
+        error_name(code)
+        for signal in signals
+        if kinds[signal.kind].counts is SignalCounts.ERRORS and (code := signal.measures.get("code"))
+    }
     return Impact(
         clients=tuple(sorted(clients)),
         requests=requests,
+        delayed=of.get(SignalCounts.WAITS, 0),
+        failed=of.get(SignalCounts.ERRORS, 0),
+        cut=of.get(SignalCounts.CUT, 0),
+        attempts=of.get(SignalCounts.ATTEMPTS, 0),
+        other=of.get(SignalCounts.OTHER, 0),
+        errors=tuple(sorted(errors)),
         wait_ns=max(wait_ns.values(), default=0),
         share=min(requests / exchanges, 1.0) if exchanges else 0.0,
     )
@@ -52,15 +65,20 @@ def _requests(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> dic
     return largest
 
 
+def _waits(signal: Signal, kinds: Mapping[str, SignalKind]) -> bool:
+    return kinds[signal.kind].counts is SignalCounts.WAITS
+
+
 def weigh(
     signals: Sequence[Signal], kinds: Mapping[str, SignalKind], impact: Impact, confidence: float
 ) -> float:
     """Return the rank: seconds of waiting, failed requests and clients, times confidence.
 
-    A request that waited and was answered has not failed: its seconds count, and not the request.
+    A request that waited and was answered has not failed: its seconds count, and not the request. Where nobody
+    knows how long it waited, it counts as one second.
     """
-    of = _requests(signals, kinds)
-    failed = sum(requests for counts, requests in of.items() if counts is not SignalCounts.WAITS)
+    of = _requests([one for one in signals if not one.wait_ns or not _waits(one, kinds)], kinds)
+    failed = sum(of.values())
     return confidence * (impact.wait_ns / SECOND + failed + CLIENT_WEIGHT * len(impact.clients))
 
 

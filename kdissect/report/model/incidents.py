@@ -74,7 +74,19 @@ class Impact:
 
     clients: tuple[str, ...]
     requests: int
-    """Requests, or attempts to connect, that were delayed or failed."""
+    """Requests, or attempts to connect, that were delayed or failed: the sum of the next five."""
+    delayed: int
+    """Requests that were answered late, or wait at the end."""
+    failed: int
+    """Requests that were refused with an error."""
+    cut: int
+    """Requests that never got a response."""
+    attempts: int
+    """Attempts to connect."""
+    other: int
+    """Requests that were answered well and are part of the trouble, such as joins of a rebalance."""
+    errors: tuple[str, ...]
+    """Names of the errors of failed requests, as far as signals have one."""
     wait_ns: int
     """How long these requests waited, together."""
     share: float

@@ -39,6 +39,7 @@ LINES_IN_SHORT = 12
 """Lines of incidents that leave room for the rest on one screen; the first incident is always shown."""
 
 CLIENTS_NAMED = 3
+ERRORS_NAMED = 2
 
 
 def incidents(summary: Summary, terminal: Terminal) -> list[str]:
@@ -77,10 +78,18 @@ def _impact(incident: Incident) -> str:
     if impact.clients:
         names = listed(impact.clients, CLIENTS_NAMED)
         parts.append(f"{counted(len(impact.clients), 'client')} affected ({names})")
-    if impact.requests:
-        parts.append(f"{counted(impact.requests, 'request')} delayed or failed")
-    if impact.wait_ns:
-        parts.append(f"{format_duration(impact.wait_ns)} of waiting in all")
+    lasted = f"{format_duration(impact.wait_ns)} in all" if impact.wait_ns else ""
+    if impact.delayed:
+        parts.append(f"{counted(impact.delayed, 'request')} delayed{f' by {lasted}' if lasted else ''}")
+    elif lasted:
+        parts.append(f"waited {lasted}")
+    if impact.failed:
+        errors = f" with {listed(impact.errors, ERRORS_NAMED)}" if impact.errors else ""
+        parts.append(f"{counted(impact.failed, 'request')} refused{errors}")
+    if impact.cut:
+        parts.append(f"{counted(impact.cut, 'request')} without a response")
+    if impact.attempts:
+        parts.append(f"{counted(impact.attempts, 'attempt')} to connect")
     return ", ".join(parts) or "no request was delayed"
 
 

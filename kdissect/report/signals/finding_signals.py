@@ -15,20 +15,26 @@ from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import client_text
 
 ATTEMPTS = frozenset({"refused_connections", "connection_churn", "tls_failed"})
-BUSY = frozenset({"empty_fetch_loop", "metadata_storm"})
-"""Requests that are needless, and neither late nor refused."""
+BUSY = frozenset({"empty_fetch_loop", "metadata_storm", "transactions_open"})
+"""Requests that are needless or usual, and neither late nor refused."""
 
 CUT = frozenset({"unanswered_cut", "unanswered_timeout"})
+LATE = frozenset({"slow_broker", "behind_long_poll", "throttled"})
+NO_ERROR = frozenset(
+    {"rebalance_storm", "controller_moved", "clock_steps", "capture_loss", "old_message_format"}
+)
+COUNTS = (
+    (CUT, SignalCounts.CUT),
+    (ATTEMPTS, SignalCounts.ATTEMPTS),
+    (BUSY, SignalCounts.NOTHING),
+    (LATE, SignalCounts.WAITS),
+    (NO_ERROR, SignalCounts.OTHER),
+)
 
 
 def _counts(name: str, severity: Severity) -> SignalCounts:
-    if name in CUT:
-        return SignalCounts.CUT
-    if name in ATTEMPTS:
-        return SignalCounts.ATTEMPTS
-    if name in BUSY:
-        return SignalCounts.NOTHING
-    return SignalCounts.NOTHING if severity is Severity.NOTE else SignalCounts.ERRORS
+    other = SignalCounts.NOTHING if severity is Severity.NOTE else SignalCounts.ERRORS
+    return next((counts for names, counts in COUNTS if name in names), other)
 
 
 FINDING_KINDS = tuple(

@@ -36,12 +36,10 @@ from kdissect.report.wording import counted
 from kdissect.text import format_clock, format_duration
 
 GROUP_KINDS = (
-    SignalKind("poll_exceeded", "a member did not poll in time", SignalCounts.ERRORS),
-    SignalKind(
-        "member_lost", "a member was silent or removed, or ended without leaving", SignalCounts.ERRORS
-    ),
-    SignalKind("member_restarts", "a client joins as a new member again and again", SignalCounts.ERRORS),
-    SignalKind("instance_fenced", "two members have one group.instance.id", SignalCounts.ERRORS),
+    SignalKind("poll_exceeded", "a member did not poll in time", SignalCounts.OTHER),
+    SignalKind("member_lost", "a member was silent or removed, or ended without leaving", SignalCounts.OTHER),
+    SignalKind("member_restarts", "a client joins as a new member again and again", SignalCounts.OTHER),
+    SignalKind("instance_fenced", "two members have one group.instance.id", SignalCounts.OTHER),
 )
 POLL_REASON = "poll timeout"
 ABSENT_NS = SECOND // 4

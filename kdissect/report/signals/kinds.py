@@ -19,6 +19,7 @@ class SignalCounts(StrEnum):
     CUT = "cut requests"
     ERRORS = "error responses"
     ATTEMPTS = "attempts to connect"
+    OTHER = "requests that were answered well, and are part of the trouble"
     NOTHING = "nothing"
 
 

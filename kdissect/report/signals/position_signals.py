@@ -18,7 +18,7 @@ from kdissect.text import format_clock, format_count, format_duration
 Row = dict[str, Any]
 SECOND = 10**9
 POSITION_KINDS = (
-    SignalKind("offset_repeated", "a consumer fetches one offset again and again", SignalCounts.ERRORS),
+    SignalKind("offset_repeated", "a consumer fetches one offset again and again", SignalCounts.OTHER),
 )
 REPEATED, REPEATED_NS = 4, 2 * SECOND
 AHEAD = 2

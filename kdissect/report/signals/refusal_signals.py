@@ -15,6 +15,7 @@
 One signal is one client, one kind and one spell, over all topics and groups that it names.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -232,6 +233,7 @@ def _refused(
         f"{_advice(context, refusal, client, spell)}",
         measures={
             "count": count,
+            "code": Counter(row.code or 0 for row in spell).most_common(1)[0][0],
             "lasted_ns": last - begin,
             "partitions": len(partitions),
             "was_there": int(

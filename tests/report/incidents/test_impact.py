@@ -1,5 +1,7 @@
 """Impact of an incident, and its rank."""
 
+from dataclasses import replace
+
 from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh, word_consequences
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
@@ -80,3 +82,30 @@ def test_lag_by_commits_is_not_told_beside_that_by_fetches() -> None:
         for sentence, topic in (("fetches", "orders"), ("commits", "orders"), ("of another topic", "clicks"))
     )
     assert word_consequences([commits, other], KINDS, [grew]) == ("of another topic",)
+
+
+def test_requests_are_counted_by_their_fate_with_the_errors_that_are_known() -> None:
+    refused = replace(signal("topic_missing", 20), measures={"code": 3})
+    found = (
+        refused,
+        signal("latency_rose", 242, wait_s=6),
+        signal("unanswered_cut", 5),
+        signal("attempts_refused", 9),
+    )
+    impact = measure_impact(found, KINDS, 1000)
+    assert (impact.delayed, impact.failed, impact.cut, impact.attempts, impact.requests) == (
+        242,
+        20,
+        5,
+        9,
+        276,
+    )
+    assert impact.errors == ("UNKNOWN_TOPIC_OR_PARTITION",)
+
+
+def test_findings_of_late_requests_are_no_failures() -> None:
+    """A broker that is slow, or a quota, fails no request; where no wait is known, each counts as a second."""
+    for kind in ("slow_broker", "throttled", "behind_long_poll"):
+        assert measure_impact([signal(kind, 242)], KINDS, 1000).failed == 0
+    assert rank(signal("slow_broker", 242)) == 242
+    assert measure_impact([signal("transactions_open", 7)], KINDS, 1000).requests == 0

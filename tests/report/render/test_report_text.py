@@ -133,6 +133,17 @@ def test_the_headline_is_the_first_line_after_the_header():
     assert text.index("Incidents") < text.index("Profile")
 
 
+def test_the_impact_says_what_became_of_requests():
+    for name, words in (
+        ("limping.pcapng", "242 requests delayed"),
+        ("refusals.pcapng", "20 requests refused with UNKNOWN_TOPIC_OR_PARTITION"),
+        ("refusals.pcapng", "15 requests delayed by 6.34s in all"),
+        ("broker-restart.pcapng", "5 requests without a response, 189 attempts to connect"),
+    ):
+        lines = incidents(recorded.analyzed(name)[0], Terminal(400, full=True))
+        assert any(line.endswith(words) for line in lines), words
+
+
 def test_reasons_are_shown_in_full_only():
     summary = recorded.analyzed("pause.pcapng")[0]
     assert any("look at:" in line for line in incidents(summary, Terminal(200, full=True)))
