@@ -67,6 +67,7 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "rebalance_loop": (("rebalance_storm", ""),),
     "record_too_large": (("records_too_large", ""), ("errors_repeated", "MESSAGE_TOO_LARGE")),
     "session_timeout": (("member_expired", ""),),
+    "tiny_fetches": (("small_fetches", ""),),
     "transaction_timeout_too_long": (
         ("errors_repeated", "INVALID_TRANSACTION_TIMEOUT"),
         ("setting_refused", "INVALID_TRANSACTION_TIMEOUT"),

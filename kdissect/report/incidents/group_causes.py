@@ -9,6 +9,12 @@ CRITICAL, WARNING, NOTE = Severity
 TIMED_OUT_NS = 600 * SECOND
 """A transaction that began this long before its producer was fenced may have exceeded its timeout."""
 
+MANY_FETCHES = 100
+"""Small fetches a second of one consumer that are too many even if it catches up."""
+
+FELT_NS = 5 * SECOND
+"""Latency that rises within this of the first small fetches may be their consequence."""
+
 AGAIN = 2
 """A record that is fetched so many times in each life of its reader is why the reader ends."""
 
@@ -52,6 +58,18 @@ def rebalance_loop(case: Case) -> Diagnosis | None:
         core=(case.anchor, *stuck),
         speaks_against=(f"the record at {where} may be why it ends",),
     )
+
+
+def small_fetches(case: Case) -> Diagnosis:
+    """Fetches are limited by their own size; a note if the consumer soon caught up and nobody felt it."""
+    own = case.anchor
+    plain = stated(0.85)(case)
+    slow = case.near(("lag_grew",), Relation.CLIENT, 10 * SECOND, 10 * SECOND)
+    felt = case.near(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 0)
+    busy = own.measures["per_second"] >= MANY_FETCHES
+    if not (slow or felt or busy or own.measures["left_at_end"]):
+        return plain._replace(severity=NOTE)
+    return plain
 
 
 GROUP_CAUSES = (
@@ -186,6 +204,25 @@ GROUP_CAUSES = (
         "in each life of a client that starts again and again",
         means="The consumer fails at a record and begins again before it: nothing behind it is processed.",
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
+    ),
+    Cause(
+        name="small_fetches",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("fetches_small",),
+        judge=small_fetches,
+        links=(
+            *FOLLOWS_A_CLIENT,
+            Link(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 30 * SECOND),
+        ),
+        needs="a consumer gets 16 KiB or less a fetch, a hundred times, while the log has three times as many "
+        "records as it gets",
+        against="it gets what was just written, and no more is there; below 100 fetches a second, and if it "
+        "catches up and no latency rises, it is a note",
+        means="The size of its fetches is limited far below what is there: every few records cost a round trip, "
+        "so the consumer is slow, above all far from its broker, and the broker busy.",
+        next="fetch.max.bytes and max.partition.fetch.bytes of the consumer (fetch.message.max.bytes, maxBytes "
+        "or Fetch.Max in other libraries), against the size of a batch",
     ),
     Cause(
         name="growing_lag",

@@ -10,6 +10,7 @@ from kdissect.report.signals.address_signals import ADDRESS_KINDS, address_signa
 from kdissect.report.signals.capture_gaps import without_gaps
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
+from kdissect.report.signals.fetch_signals import FETCH_KINDS, fetch_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.follower_pace import FOLLOWER_KINDS, follower_signals
 from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
@@ -64,6 +65,7 @@ SOURCES: tuple[Source, ...] = (
     position_signals,
     software_signals,
     lag_signals,
+    fetch_signals,
     finding_signals,
 )
 
@@ -92,6 +94,7 @@ ALL_KINDS = (
     *POSITION_KINDS,
     *SOFTWARE_KINDS,
     *LAG_KINDS,
+    *FETCH_KINDS,
     *FINDING_KINDS,
 )
 KINDS: dict[str, SignalKind] = {kind.name: kind for kind in ALL_KINDS}

@@ -241,6 +241,18 @@ def catches_up(story):
         fetch(line, 100 + 900 * number, 60 * number, 1800)
 
 
+def small_fetches(story):
+    line = member(story, "10.1.0.2", "small")
+    for number in range(100):
+        fetch(line, 100 + 250 * number, 2 * number, 1000 + 10 * number, records=2)
+
+
+def keeps_up(story):
+    line = member(story, "10.1.0.2", "quick")
+    for number in range(100):
+        fetch(line, 100 + 250 * number, 2 * number, 2 * number + 2, records=2)
+
+
 def offsets_gone(story):
     line = member(story, "10.1.0.2", "late", 9_900)
     fetch(line, 10_000, 7, -1, records=0, error=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -299,6 +311,7 @@ CASES = {
     "zombie_producer": (zombie_producer, taken_over_in_order),
     "poison_record": (poison_record, reads_on),
     "growing_lag": (growing_lag, catches_up),
+    "small_fetches": (small_fetches, keeps_up),
     "offset_out_of_range": (offsets_gone, reads_on),
     "inconsistent_group_protocol": (refused_join, first_join),
     "group_kind_mixed": (other_kind, own_kind),
@@ -346,3 +359,13 @@ def test_names_that_people_search_for_are_in_the_headline(tmp_path: Path) -> Non
         folder.mkdir()
         headline = analyzed(story, folder).incidents[0].headline
         assert all(word in headline for word in words), headline
+
+
+def test_small_fetches_of_a_reader_that_soon_catches_up_are_a_note(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    line = member(story, "10.1.0.2", "small")
+    for number in range(60):
+        fetch(line, 100 + 50 * number, 2 * number, 130, records=2)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.severity) == ("small_fetches", "note")
