@@ -155,7 +155,8 @@ def summary_step(
     """
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
-    wanted = SOURCE_TABLES if grid is not None else SIGNAL_SOURCES if steps is not None else ()
+    of_time = SOURCE_TABLES if grid is not None else ()
+    wanted = dict.fromkeys((*of_time, *(SIGNAL_SOURCES if steps is not None else ())))
     tables_of_splits = build_tables(
         counting(batches, counts),
         splits,

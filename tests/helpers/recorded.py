@@ -19,6 +19,7 @@ from kdissect.report.partials import (
 )
 from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.count import SOURCE_TABLES
+from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
@@ -34,7 +35,7 @@ def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
-    wanted = (*SOURCE_TABLES, *TCP_TABLES)
+    wanted = (*SOURCE_TABLES, *SIGNAL_SOURCES, *TCP_TABLES)
     return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=wanted)]
 
 

@@ -7,9 +7,10 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES, Counts, pack_counts
-from kdissect.report.partials import merge, summarise
+from kdissect.report.partials import from_arrow, merge, summarise
 from kdissect.report.timeline.count import SOURCE_TABLES
-from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, grid_over
+from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, Grid, grid_over
+from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.spark import tasks
 from kdissect.tables.schemas import BROKERS, NAMES
 from tests.helpers.recorded import CAPTURES
@@ -104,3 +105,24 @@ def test_figures_from_codes_are_those_from_texts(name: str) -> None:
         return {part: sorted(map(repr, rows.to_pylist())) for part, rows in total.tables.items()}
 
     assert figures(coded=True) == figures(coded=False)
+
+
+def test_signals_are_the_same_with_the_figures_of_a_page_and_without() -> None:
+    """A report with a page names leaders that moved, too."""
+    seen = index_captures(open_inputs([str(CAPTURES / "broker-restart.pcapng")], "").files)
+    ordinals = [pa.record_batch({"split": [split.index for split in seen.splits]})]
+    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
+    page, steps = (
+        grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
+    )
+
+    def signal_tables(grid: Grid | None) -> dict[str, list[str]]:
+        figures, _ = tasks.summary_step(pieces, seen.splits, grid=grid, steps=steps)
+        total = from_arrow([figures])
+        return {
+            name: sorted(map(repr, total.table(part).to_pylist())) for name, part in SIGNAL_TABLES.items()
+        }
+
+    with_page = signal_tables(page)
+    assert with_page == signal_tables(None)
+    assert with_page["replica_states"]
