@@ -215,14 +215,14 @@ GROUP_CAUSES = (
             *FOLLOWS_A_CLIENT,
             Link(("latency_rose", "client_latency_rose"), Relation.SERVER, FELT_NS, 30 * SECOND),
         ),
-        needs="a consumer gets 16 KiB or less a fetch, a hundred times, while the log has three times as many "
-        "records as it gets",
-        against="it gets what was just written, and no more is there; below 100 fetches a second, and if it "
-        "catches up and no latency rises, it is a note",
-        means="The size of its fetches is limited far below what is there: every few records cost a round trip, "
-        "so the consumer is slow, above all far from its broker, and the broker busy.",
-        next="fetch.max.bytes and max.partition.fetch.bytes of the consumer (fetch.message.max.bytes, maxBytes "
-        "or Fetch.Max in other libraries), against the size of a batch",
+        needs="a consumer gets 16 KiB or less a fetch, 50 times or more, while the log has three times as "
+        "many records as it gets",
+        against="it gets what was just written, and no more is there; below 100 fetches a second, and if "
+        "it catches up and no latency rises, it is a note",
+        means="The size of its fetches is limited far below what is there: every few records cost a round "
+        "trip, so the consumer is slow, above all far from its broker, and the broker busy.",
+        next="fetch.max.bytes and max.partition.fetch.bytes of the consumer (fetch.message.max.bytes, "
+        "maxBytes or Fetch.Max in other libraries), against the size of a batch",
     ),
     Cause(
         name="growing_lag",

@@ -74,8 +74,8 @@ def weigh(
 ) -> float:
     """Return the rank: seconds of waiting, failed requests and clients, times confidence.
 
-    A request that waited and was answered has not failed: its seconds count, and not the request. Where nobody
-    knows how long it waited, it counts as one second.
+    A request that waited and was answered has not failed: its seconds count, and not the request. It counts
+    as one second if nobody knows how long it waited.
     """
     of = _requests([one for one in signals if not one.wait_ns or not _waits(one, kinds)], kinds)
     failed = sum(of.values())

@@ -32,7 +32,7 @@ MAX_EVIDENCE = 20
 UNEXPLAINED, TIMES_AS_MUCH = ("latency_changed", "rate_changed"), 10
 """Causes that only say that something changed, and how much more they must hurt to stand in front.
 
-Of two causes that lie with clients, a warning must hurt so many times as much as a critical one.
+A warning about a client must hurt so many times as much as a critical incident of another client.
 """
 
 EARLY_NS = SECOND
@@ -107,7 +107,7 @@ def _rank(one: Candidate) -> tuple[bool, float, int]:
 def _ranked(accepted: Sequence[Candidate]) -> list[Candidate]:
     """Return incidents in the order of a report.
 
-    Of those that lie with clients, critical ones take the places in front: their clients cannot work at all.
+    Critical ones that lie with clients take the places of such in front: their clients cannot work at all.
     """
     ranked = sorted(accepted, key=_rank)
     places = [place for place, one in enumerate(ranked) if _lies_with_clients(one)]

@@ -30,16 +30,16 @@ FETCH_KINDS = (
     SignalKind("fetches_small", "fetches bring little though more is there", SignalCounts.NOTHING),
 )
 SMALL_BYTES, TIMES_MORE, MORE_RECORDS = 16 << 10, 3, 10
-"""A fetch is small below this size if the log has so many times the records that it brings, and so many more."""
+"""A fetch is small below this size if the log has so many times its records, and so many more."""
 
 LEAST_FETCHES, LEAST_NS, SMALL_SHARE = 50, 2 * SECOND, 0.8
-"""So many small fetches over so long, and such a part of all that found records meanwhile, are no accident."""
+"""So many small fetches over so long, and such a part of all that found records, are no accident."""
 
 ENDED_NS = 5 * SECOND
 """A signal that was seen this shortly before the end of the capture lasts to its end."""
 
 
-class Fetches(NamedTuple):
+class FetchStep(NamedTuple):
     """Fetches of a partition in one step of time that found records, and how many more records were there."""
 
     row: Row
@@ -56,14 +56,14 @@ class Fetches(NamedTuple):
 def fetch_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about fetches."""
     positions = context.shared(LogPositions)
-    found: dict[tuple[str, str], list[Fetches]] = defaultdict(list)
+    found: dict[tuple[str, str], list[FetchStep]] = defaultdict(list)
     for row in context.partial.table(LOAD).to_pylist():
         topic = context.topics.name(row["topic"], row["topic_id"])
         is_own = BROKERS_OWN.fullmatch(row["client_id"] or "")
         if row["api_key"] == ApiKey.FETCH and row["records"] and topic is not None and not is_own:
             client = client_text(row["client_id"], row["client_host"])
             own = positions.fetched.get((client, topic), {}).get(row["partition"], [])
-            found[client, topic].append(Fetches(row, _left(own, row)))
+            found[client, topic].append(FetchStep(row, _left(own, row)))
     for (client, topic), fetches in sorted(found.items()):
         if (signal := _small(context, client, topic, fetches)) is not None:
             yield signal
@@ -78,13 +78,13 @@ def _left(positions: Sequence[Position], row: Row) -> int:
     return positions[at].end - positions[at].offset - int(row["records"] // row["exchanges"])
 
 
-def _small_run(fetches: Sequence[Fetches]) -> list[Fetches]:
+def _small_run(fetches: Sequence[FetchStep]) -> list[FetchStep]:
     """Return the small fetches from the first one on, for as long as most of all fetches are small.
 
     A consumer that has caught up gets little, too, since no more is there.
     """
     ordered = sorted(fetches, key=lambda one: one.row["first_ns"])
-    run: list[Fetches] = []
+    run: list[FetchStep] = []
     small = count = last = 0
     for one in ordered:
         if not (one.is_small or run):
@@ -98,7 +98,7 @@ def _small_run(fetches: Sequence[Fetches]) -> list[Fetches]:
     return run[:last]
 
 
-def _small(context: SignalContext, client: str, topic: str, fetches: Sequence[Fetches]) -> Signal | None:
+def _small(context: SignalContext, client: str, topic: str, fetches: Sequence[FetchStep]) -> Signal | None:
     small = _small_run(fetches)
     count, records, size = (
         sum(one.row[name] for one in small) for name in ("exchanges", "records", "record_bytes")
@@ -109,6 +109,8 @@ def _small(context: SignalContext, client: str, topic: str, fetches: Sequence[Fe
         return None
     facts = context.shared(ClientFacts)
     groups = sorted(facts.groups.get(client, ()))
+    if len(groups) > 1:
+        return None  # processes of one name, each at positions of its own
     of_group = f" (group {', '.join(groups)})" if groups else ""
     most = max(one.left for one in small)
     a_second = count * SECOND // (last - begin)
@@ -117,9 +119,10 @@ def _small(context: SignalContext, client: str, topic: str, fetches: Sequence[Fe
         "fetches_small",
         (SubjectKind.CLIENT, client),
         (facts.began(client, begin), None if lasts else last),
-        f"{client}{of_group} gets {records / count:.1f} records ({format_size(size // count)}) of topic {topic} "
-        f"a fetch since {format_clock(begin)}, though up to {format_count(most)} more were there: "
-        f"{format_count(count)} fetches in {format_duration(last - begin)}, {format_count(a_second)} a second",
+        f"{client}{of_group} gets {records / count:.1f} records ({format_size(size // count)}) of topic "
+        f"{topic} a fetch since {format_clock(begin)}, though up to {format_count(most)} more were there: "
+        f"{format_count(count)} fetches in {format_duration(last - begin)}, {format_count(a_second)} a "
+        "second",
         measures={
             "count": count,
             "records": records,

@@ -104,7 +104,7 @@ def test_requests_are_counted_by_their_fate_with_the_errors_that_are_known() -> 
 
 
 def test_findings_of_late_requests_are_no_failures() -> None:
-    """A broker that is slow, or a quota, fails no request; where no wait is known, each counts as a second."""
+    """A slow broker or a quota fails no request; each counts as a second if its wait is not known."""
     for kind in ("slow_broker", "throttled", "behind_long_poll"):
         assert measure_impact([signal(kind, 242)], KINDS, 1000).failed == 0
     assert rank(signal("slow_broker", 242)) == 242

@@ -10,7 +10,8 @@ FROZEN = Incident(
     cause="broker_frozen", severity=Severity.CRITICAL,
     subject=Subject(kind=SubjectKind.SERVER, name="broker 2"),
     begin_ns=100 * NS_PER_S, end_ns=None, headline="broker 2 froze", consequences=(),
-    impact=Impact(clients=("a",), requests=3, delayed=3, failed=0, cut=0, attempts=0, other=0, errors=(), wait_ns=5, share=0.1), confidence=1.0, speaks_for=(),
+    impact=Impact(clients=("a",), requests=3, delayed=3, failed=0, cut=0, attempts=0, other=0, errors=(),
+                  wait_ns=5, share=0.1), confidence=1.0, speaks_for=(),
     speaks_against=(), signals=(), evidence=(), means="", next="",
 )  # fmt: skip
 S = NS_PER_S
