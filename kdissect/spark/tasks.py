@@ -36,6 +36,7 @@ from kdissect.report.aggregate.network_tables import tcp_step
 from kdissect.report.partials import (
     EMPTY,
     PARTIAL,
+    Partial,
     merge,
     summarise,
     to_arrow,
@@ -154,7 +155,6 @@ def summary_step(
     the names and addresses of what is dissected.
     """
     counts = [0] * len(Counts._fields)
-    pending, merged = [], EMPTY
     of_time = SOURCE_TABLES if grid is not None else ()
     wanted = dict.fromkeys((*of_time, *(SIGNAL_SOURCES if steps is not None else ())))
     tables_of_splits = build_tables(
@@ -167,14 +167,20 @@ def summary_step(
     )
     if known is not None:
         tables_of_splits = known.taken_from(tables_of_splits)
-    for tables in coalesce_batches(tables_of_splits):
+    yield to_arrow(figures_of(tables_of_splits, grid, steps))
+    packed = pack_counts(Counts(*counts))
+    yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
+
+
+def figures_of(batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None) -> Partial:
+    """Return the partial summary of batches of tables; the grids are those of `summary_step`."""
+    pending, merged = [], EMPTY
+    for tables in coalesce_batches(batches):
         pending.append(summarise(tables, grid, steps))
         del tables  # or they would stay while the next ones are made
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
-    yield to_arrow(merge([merged, *pending]))
-    packed = pack_counts(Counts(*counts))
-    yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
+    return merge([merged, *pending])
 
 
 def tables_step(

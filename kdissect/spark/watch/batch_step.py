@@ -11,6 +11,7 @@ each attempt at a task writes files under names of its own, and its figures say 
 
 import os
 import secrets
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
 from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
-from kdissect.report.partials import EMPTY, merge, summarise, to_arrow
+from kdissect.report.partials import to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, to_blob
@@ -208,13 +209,10 @@ def _if_it_ended_now(state: bytes, wanted: CarriedFilter, plan: BatchPlan) -> It
 
 def _summed(batches: Iterable[Batches], plan: BatchPlan) -> list[bytes]:
     """Return the partial of batches of tables; nothing without the `steps` of the plan."""
-    merged, pending = EMPTY, []
-    for tables in tasks.coalesce_batches(batches):
-        if plan.steps is not None:
-            pending.append(summarise(tables, plan.page, plan.steps))
-        if len(pending) == tasks.MERGED_AT:
-            merged, pending = merge([merged, *pending]), []
-    return [to_blob(to_arrow(merge([merged, *pending])))] if plan.steps is not None else []
+    if plan.steps is None:
+        deque(batches, maxlen=0)
+        return []
+    return [to_blob(to_arrow(tasks.figures_of(batches, plan.page, plan.steps)))]
 
 
 def state_name(partition: int) -> str:
