@@ -12,7 +12,7 @@ much is prepared ahead. A request whose turn comes before it was prepared goes b
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +22,11 @@ from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Part
 from kdissect.replay.engine.fast_path.expected_answer import ExpectedAnswer, TopicKey, expected_answer
+from kdissect.replay.engine.fast_path.produce_templates import (
+    FilledProduce,
+    ProduceTemplates,
+    only_partition,
+)
 from kdissect.replay.handlers.fetch import FetchQuestion, fetch_question
 from kdissect.replay.handlers.metadata import metadata_body
 from kdissect.replay.handlers.produce import chosen_now
@@ -36,8 +41,9 @@ from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.pass_state import Batches
+from kdissect.replay.pass_state import Batches, Texts
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
@@ -90,6 +96,14 @@ class PreparedRequest(NamedTuple):
         return self.parts[0].part.node if self.parts else next(iter(self.nodes), None)
 
 
+class LikeRequest(NamedTuple):
+    """The first of Produce requests that are alike, but for their records."""
+
+    version: int  # in which they are sent
+    prepared: PreparedRequest
+    notes: Texts  # on how it was rewritten
+
+
 class PreparedRequests:
     """Requests that are prepared: in the order of the capture, and no more than there is room for.
 
@@ -99,6 +113,7 @@ class PreparedRequests:
     def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] = ()) -> None:
         self._context, self._items = context, iter(items)
         self._prepared: dict[int, PreparedRequest] = {}  # by index
+        self._templates = ProduceTemplates[LikeRequest]()
         self._passed = bytearray()  # 1 for requests that had their turn before they were prepared
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
@@ -127,7 +142,7 @@ class PreparedRequests:
             if index < len(self._passed) and self._passed[index]:
                 continue
             most_requests -= 1
-            prepared = _prepare(self._context, item)
+            prepared = _prepare(self._context, item, self._templates)
             if prepared is not None:
                 self._prepared[index] = prepared
                 self._bytes += prepared.size
@@ -160,6 +175,7 @@ class PreparedRequests:
         for index in self._prepared:
             self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._prepared.clear()
+        self._templates.forget()
         self._bytes = 0
 
 
@@ -172,12 +188,19 @@ def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> Pre
     return prepared
 
 
-def _prepare(context: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
+def _prepare(
+    context: ReplayContext, item: ReplayItem, templates: ProduceTemplates[LikeRequest]
+) -> PreparedRequest | None:
     """Return a request prepared; None for one that its handler has to send, or to skip."""
     if item.refusal is not None or not can_be_prepared(context, item):
         return None
     try:
-        prepared = PREPARERS.get(item.request.key, _prepare_read)(context, item)
+        if item.request.key == ApiKey.PRODUCE:
+            prepared = _prepare_produce(context, item, templates)
+        elif item.request.key == ApiKey.FETCH:
+            prepared = _prepare_fetch(context, item)
+        else:
+            prepared = _prepare_read(context, item)
     except (SkipRequest, CodecError):
         context.notes.forget(item.request.index)
         return None
@@ -215,13 +238,82 @@ def _prepare_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
     return PreparedRequest((), question, nodes=nodes, size=FETCH_PARTITION_BYTES * len(named))
 
 
-def _prepare_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    """Prepare the batches of a request.
+def _prepare_produce(
+    context: ReplayContext, item: ReplayItem, templates: ProduceTemplates[LikeRequest]
+) -> PreparedRequest:
+    """Prepare the batches of a request, from its bytes if it is like an earlier one.
 
     Raise SkipRequest if the handler has to wait, or to send several rounds.
     """
-    body = context.captured.request(item.request)
-    version = version_of(context, item)
+    frame, version = context.captured.frame(item.request.frame) or b"", version_of(context, item)
+    prepared = _prepare_like(context, item, version, frame, templates)
+    if prepared is None:
+        body = context.captured.request(item.request)
+        prepared = _prepare_anew(context, item, body, version)
+        _learn(context, item, body, version, frame, prepared, templates)
+    return prepared
+
+
+def _prepare_like(
+    context: ReplayContext,
+    item: ReplayItem,
+    version: int,
+    frame: bytes,
+    templates: ProduceTemplates[LikeRequest],
+) -> PreparedRequest | None:
+    """Return a request prepared from the bytes of an earlier one; None if there is none like it."""
+    found = templates.find(item.request.connection, frame)
+    if found is None or found[1].version != version:
+        return None
+    template, like, records = found
+    filled = template.fill(records)
+    if filled is None or (item.transaction and filled.batch.producer_id < 0):
+        return None
+    (first,) = like.prepared.parts
+    partition = first.batches[0].partition
+    response = context.captured.frame(item.request.response) if item.request.response_complete else None
+    offset = template.offset(response)
+    if offset is None:
+        offsets = captured_offsets(context, item)
+    else:
+        offsets = {partition: offset} if offset >= 0 else {}
+    if like.notes:
+        context.notes.by_request[item.request.index] = like.notes
+    batch = first.batches[0]._replace(batch=filled.batch)
+    part = first.part._replace(ready=filled.ready)
+    produced = tuple((name, filled.batch.records) for name, _ in like.prepared.produced or ())
+    return like.prepared._replace(
+        parts=(PreparedPart(part, (batch,), (filled.position,), first.expected),),
+        captured_offsets=offsets or NO_OFFSETS,
+        produced=produced,
+        numbered=filled.batch.producer_id >= 0,
+    )
+
+
+def _learn(
+    context: ReplayContext,
+    item: ReplayItem,
+    body: Tree,
+    version: int,
+    frame: bytes,
+    prepared: PreparedRequest,
+    templates: ProduceTemplates[LikeRequest],
+) -> None:
+    """Have later requests prepared like this one, if it has one batch only."""
+    only = only_partition(body["topic_data"])
+    if only is None or len(prepared.nodes) != 1:
+        return
+    topic, partition, records = only
+    (part,) = prepared.parts
+    sent = FilledProduce(part.part.ready, part.positions[0], part.batches[0].batch)
+    answer = expected_answer(item.request.version or 0, ((topic, (partition,)),))
+    notes = context.notes.by_request.get(item.request.index, ())
+    like = LikeRequest(version, prepared, notes)
+    templates.learn(item.request.connection, frame, records, sent, answer, like)
+
+
+def _prepare_anew(context: ReplayContext, item: ReplayItem, body: Tree, version: int) -> PreparedRequest:
+    """Prepare the batches of a request. Raise SkipRequest if it is left to its handler."""
     if version < FIRST_BATCH_VERSION:
         raise SkipRequest(*LEFT_TO_HANDLER)
     chosen = chosen_now(context, item, body, version)
@@ -285,10 +377,3 @@ def _encoded(part: Part) -> Part:
     }
     frame = encode_request(header, part.body)
     return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})
-
-
-PREPARERS: dict[int, Callable[[ReplayContext, ReplayItem], PreparedRequest]] = {
-    ApiKey.PRODUCE: _prepare_produce,
-    ApiKey.FETCH: _prepare_fetch,
-}
-"""How requests are prepared; `_prepare_read` is for all others that can be."""

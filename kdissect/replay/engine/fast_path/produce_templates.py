@@ -1,0 +1,159 @@
+"""Produce requests like an earlier one, made of its bytes: nothing is decoded, and nothing is encoded.
+
+In: the captured frame and the prepared bytes of a request with one batch. Out: for every later request with
+the same bytes before and behind its records, one such as a producer sends by the million, what is sent.
+
+The bytes before the records (all but the correlation id) are compared as a whole, so they mean what they
+meant in the earlier request. Behind the records nothing may stand but empty tagged fields. A frame that is
+not of this form is left to the plain way.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kdissect.protocol.codec.wire import write_uvarint
+from kdissect.protocol.records.batches import HEADER_BYTES, whole_batches
+from kdissect.replay.engine.fast_path.expected_answer import INT64, ExpectedAnswer, TopicKey
+from kdissect.replay.engine.produce_frames import FLEXIBLE
+from kdissect.replay.handlers.produce import ZSTD_VERSION
+from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batch_of, rewritten_head
+
+VERSION, CORRELATION = slice(2, 4), slice(4, 8)  # in a captured frame
+AFTER_CORRELATION = CORRELATION.stop
+LENGTH = 4  # bytes before a frame that is sent
+NO_TAGS = b"\0\0\0"  # behind the records: of the partition, the topic and the request
+MOST_TEMPLATES, MOST_SIZES = 1 << 12, 8
+LONGEST = ((1, 1 << 7), (2, 1 << 14), (3, 1 << 21), (4, 1 << 28))  # bytes of a length: numbers below
+
+
+V = TypeVar("V")
+
+
+class FilledProduce(NamedTuple):
+    """A Produce request as it is sent."""
+
+    ready: bytes  # the whole frame, but for its correlation id
+    position: int  # of its batch
+    batch: CapturedBatch  # as captured, with its header only
+
+
+class ProduceTemplate(NamedTuple):
+    """Bytes of Produce requests that differ in their records only."""
+
+    front: bytes  # what is sent from the API key on, up to the length of the records
+    back: bytes  # what is sent behind the records
+    compact: bool  # how that length is written there
+    answer: ExpectedAnswer  # the captured response, if all went well
+
+    def fill(self, records: bytes) -> FilledProduce | None:
+        """Return a request with these records; None if they are not one batch of magic 2."""
+        if [(stop, magic) for _, stop, magic in whole_batches(records)] != [(len(records), 2)]:
+            return None
+        batch = batch_of(records)
+        head = rewritten_head(batch, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        size = length_of(len(records), self.compact)
+        position = LENGTH + len(self.front) + len(size)
+        whole = position - LENGTH + len(records) + len(self.back)
+        rest = memoryview(records)[HEADER_BYTES:]
+        ready = b"".join((whole.to_bytes(LENGTH, "big"), self.front, size, head, rest, self.back))
+        return FilledProduce(ready, position, batch._replace(data=records[:HEADER_BYTES]))
+
+    def offset(self, response: bytes | None) -> int | None:
+        """Return the offset that a captured response tells; None if it is not the one of success."""
+        if response is None or not self.answer.matches(response):
+            return None
+        position = self.answer.offsets[0]
+        return int.from_bytes(response[position : position + INT64], "big", signed=True)
+
+
+class ProduceTemplates(Generic[V]):
+    """Templates of a pass, each with a value, by the bytes of captured frames before their records."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[ProduceTemplate, V]] = {}
+        self._sizes: dict[int, list[int]] = {}  # connection -> how many bytes stand before the records
+
+    def forget(self) -> None:
+        """Drop all templates, since leaders have moved."""
+        self._known.clear()
+        self._sizes.clear()
+
+    def find(self, connection: int, frame: bytes) -> tuple[ProduceTemplate, V, bytes] | None:
+        """Return the template of a frame, its value, and the records of the frame; None if none is known."""
+        for size in self._sizes.get(connection, ()):
+            known = self._known.get(frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size])
+            if known is not None:
+                records = _records_behind(frame, size, int.from_bytes(frame[VERSION], "big") >= FLEXIBLE)
+                if records is not None:
+                    return *known, records
+        return None
+
+    def learn(
+        self,
+        connection: int,
+        frame: bytes,
+        records: bytes,
+        sent: FilledProduce,
+        answer: ExpectedAnswer,
+        value: V,
+    ) -> None:
+        """Learn from a request that was prepared in the plain way, unless its form cannot be repeated."""
+        compact = int.from_bytes(frame[VERSION], "big") >= FLEXIBLE
+        sent_version = int.from_bytes(sent.ready[LENGTH + 2 : LENGTH + 4], "big")
+        sent_compact = sent_version >= FLEXIBLE
+        size = len(frame) - len(_tail(compact)) - len(records) - len(length_of(len(records), compact))
+        if sent_version < ZSTD_VERSION or size < AFTER_CORRELATION:
+            return
+        begin = sent.position - len(length_of(len(records), sent_compact))
+        back = sent.ready[sent.position + len(records) :]
+        template = ProduceTemplate(sent.ready[LENGTH:begin], back, sent_compact, answer)
+        if _records_behind(frame, size, compact) != records or template.fill(records) != sent:
+            return
+        if len(self._known) >= MOST_TEMPLATES:
+            self.forget()
+        sizes = self._sizes.setdefault(connection, [])
+        if size not in sizes:
+            sizes[MOST_SIZES - 1 :] = []
+            sizes.insert(0, size)
+        self._known[frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size]] = template, value
+
+
+def _records_behind(frame: bytes, at: int, compact: bool) -> bytes | None:
+    """Return the records of a captured frame whose length stands at `at`; None if it is not all of the rest.
+
+    A length that takes more bytes than it needs is left to the plain way.
+    """
+    tail = _tail(compact)
+    stop = len(frame) - len(tail)
+    if not compact:
+        begin = at + 4
+    else:
+        begin = at + next((size for size, below in LONGEST if stop - at - size + 1 < below), 0)
+    if not at < begin <= stop or frame[at:begin] != length_of(stop - begin, compact) or frame[stop:] != tail:
+        return None
+    return frame[begin:stop]
+
+
+def _tail(compact: bool) -> bytes:
+    return NO_TAGS if compact else b""
+
+
+@lru_cache(1 << 12)
+def length_of(size: int, compact: bool) -> bytes:
+    """Return how the length of records is written."""
+    if not compact:
+        return size.to_bytes(4, "big")
+    out = bytearray()
+    write_uvarint(out, size + 1)
+    return bytes(out)
+
+
+def only_partition(topics: Iterable[dict[str, Any]]) -> tuple[TopicKey, int, bytes] | None:
+    """Return topic, partition and records of a captured request; None if it writes to several, or nothing."""
+    found = [
+        (topic.get("name") or topic["topic_id"], each["index"], each["records"])
+        for topic in topics
+        for each in topic["partition_data"]
+    ]
+    return found[0] if len(found) == 1 and found[0][2] else None
