@@ -32,6 +32,7 @@ from kdissect.replay.addresses import is_loopback
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
 from kdissect.replay.engine.preflight import brokers_of_log, check_output, check_target
 from kdissect.replay.engine.run import PlayedPass, Replay
+from kdissect.replay.load.requests import refuse_unmatched
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.pass_rate import rate_text, sending_time
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
@@ -110,6 +111,7 @@ def _replay(chosen: argparse.Namespace, ending: Ending) -> int:
         source = logged_paths(chosen, stack, notice)
         loaded = Replay(settings, *source, progress, progress.looked)
         prepared = stack.enter_context(closing(loaded))
+        refuse_unmatched(prepared.capture)
         if settings.credentials and known_brokers is None:
             check_target(settings, prepared.loaded.source)  # with the login
         prepared.learn()

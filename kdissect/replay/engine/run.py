@@ -32,7 +32,7 @@ from kdissect.replay.load.analysis import load
 from kdissect.replay.load.log_files import is_log
 from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.requests import Capture, read, refuse_unmatched
+from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.net.resolver import is_own, resolve_all
 from kdissect.replay.net.transport import now_ns, wall_ns
@@ -90,7 +90,6 @@ class Replay:
         try:
             with collect_little():
                 self.capture = self._read(paths, ports, keylog, progress)
-                refuse_unmatched(self.capture)
                 self.settings = settings = with_groups(settings, self.capture)
                 release_memory()  # columns that were read in parts
                 self.loaded: ReplayInput = load(self.capture, self.spool, settings, looked)
