@@ -4,6 +4,9 @@ The first line of a rule's docstring says what it reports and from which thresho
 it.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.error_codes import (
     LEADER_MOVED,
@@ -68,28 +71,66 @@ def _waited_ns(observation: Observation) -> int:
     return -1 if observation.closed_ns is None else observation.closed_ns - observation.first_ns
 
 
-def unanswered_timeout(context: FindingContext) -> Judgement | None:
-    """Requests whose connection closed 5 s or more after them, without a response."""
-    silent = [
+class Closed(NamedTuple):
+    """Requests whose connection closed before a response: after a long wait, cut off, or left behind."""
+
+    late: list[Observation]
+    cut: list[Observation]
+    left: int
+
+
+def _closed(context: FindingContext) -> Closed:
+    """Return what the table of unanswered requests counts as closed, by what it means.
+
+    Both findings and the number that one of them adds make up that count.
+    """
+    ended = [request for request in context.of_kind("unanswered") if _waited_ns(request) >= 0]
+    late = [
         request
-        for request in context.of_kind("unanswered")
+        for request in ended
         if _waited_ns(request) >= TIMEOUT_NS and request.api_key not in GROUP_BARRIERS
     ]
-    if not silent or not context.believes_unanswered(count_exchanges(silent)):
-        return None
-    silent.sort(key=lambda request: -_waited_ns(request))
-    rows = [
-        observed(
-            request.client,
-            f"{request.api} to {server_names([request])}: connection closed "
-            f"{format_duration(_waited_ns(request))} later",
-            [request],
-        )
-        for request in silent
+    cut = [
+        request
+        for request in ended
+        if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
     ]
-    longest = format_duration(_waited_ns(silent[0]))
-    requests = counted(count_exchanges(silent), "request")
-    return Judgement(f"{requests} got no response before the connection closed, after up to {longest}", rows)
+    late, cut = (
+        requests if context.believes_unanswered(count_exchanges(requests)) else [] for requests in (late, cut)
+    )
+    return Closed(late, cut, count_exchanges(ended) - count_exchanges(late) - count_exchanges(cut))
+
+
+def _and_left(left: int) -> str:
+    return f" ({format_count(left)} more were left behind by clients that ended)" if left else ""
+
+
+def _groups(requests: list[Observation]) -> Iterator[tuple[str, str, list[Observation], str]]:
+    """Yield the requests of each client, API, server and time, and the longest wait for its close."""
+    for (client, api, server), group in group_by(
+        requests, lambda request: (request.client, request.api, server_names([request]))
+    ):
+        for spell in spells(group, PAUSE_NS):
+            longest = format_duration(max(map(_waited_ns, spell)))
+            yield client, f"{api} to {server}", spell, f"up to {longest}" if len(spell) > 1 else longest
+
+
+def unanswered_timeout(context: FindingContext) -> Judgement | None:
+    """Requests whose connection closed 5 s or more after them, without a response."""
+    closed = _closed(context)
+    if not closed.late:
+        return None
+    rows = [
+        observed(client, f"{what}: connection closed {longest} later", group)
+        for client, what, group, longest in _groups(closed.late)
+    ]
+    longest = format_duration(max(map(_waited_ns, closed.late)))
+    requests, others = counted(count_exchanges(closed.late), "request"), ""
+    if not closed.cut:
+        others = _and_left(closed.left)
+    return Judgement(
+        f"{requests} got no response before the connection closed, after up to {longest}{others}", rows
+    )
 
 
 def unanswered_cut(context: FindingContext) -> Judgement | None:
@@ -97,24 +138,15 @@ def unanswered_cut(context: FindingContext) -> Judgement | None:
 
     It is a note if all of them are of clients that closed the connection and are not seen afterwards.
     """
-    ended = [request for request in context.of_kind("unanswered") if 0 <= _waited_ns(request) < TIMEOUT_NS]
-    cut = [
-        request
-        for request in ended
-        if _waited_ns(request) >= CROSSED_NS and request.api_key not in LEFT_BEHIND
-    ]
-    if not cut or not context.believes_unanswered(count_exchanges(cut)):
+    closed = _closed(context)
+    if not closed.cut:
         return None
-    rows = []
-    for (client, api, server), group in group_by(
-        cut, lambda request: (request.client, request.api, server_names([request]))
-    ):
-        longest = format_duration(max(map(_waited_ns, group)))
-        after = f"after up to {longest}" if len(group) > 1 else f"after {longest}"
-        rows.append(observed(client, f"{api} to {server}: cut off {after}", group))
-    requests, left = counted(count_exchanges(cut), "request"), count_exchanges(ended) - count_exchanges(cut)
-    others = f" ({format_count(left)} more were left behind by clients that ended)" if left else ""
-    if _ended_themselves(context, cut):
+    rows = [
+        observed(client, f"{what}: cut off after {longest}", group)
+        for client, what, group, longest in _groups(closed.cut)
+    ]
+    requests, others = counted(count_exchanges(closed.cut), "request"), _and_left(closed.left)
+    if _ended_themselves(context, closed.cut):
         return Judgement(f"{requests} cut off by clients that ended{others}", rows, Severity.NOTE)
     return Judgement(f"{requests} cut off: the connection closed before the response{others}", rows)
 

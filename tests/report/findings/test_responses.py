@@ -1,9 +1,12 @@
 """Requests without a response, errors that last, moved leaders and controllers, and throttling."""
 
+import re
+
 import pytest
 
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.summary import CaptureFacts
+from tests.helpers import recorded
 from tests.helpers.finding_cases import FindingCase, check_case, check_recorded_case, findings_of
 from tests.helpers.paper_capture import MS, T
 from tests.helpers.report_rows import (
@@ -166,6 +169,25 @@ def test_who_waited_for_the_broker_that_stopped():
     evidence = finding.evidence
     assert finding.last_time_ns - finding.first_time_ns < 30 * SECOND  # it was stopped for fourteen
     assert {row.subject for row in evidence} >= {"orders-rdkafka at 127.0.0.1", "billing-1 at 127.0.0.1"}
+
+
+@pytest.mark.parametrize("name", ["broker-restart.pcapng", "pause.pcapng", "sasl.pcapng"])
+def test_findings_and_the_table_of_unanswered_requests_count_the_same(name: str) -> None:
+    """A table that says 65 closed connections does not stand below a finding of 19."""
+    found = findings_of(name)
+    kinds = [found[kind] for kind in ("unanswered_timeout", "unanswered_cut") if kind in found]
+    left = sum(int(number) for one in kinds for number in re.findall(r"\((\d+) more were left", one.title))
+    counted = sum(row.count for one in kinds for row in one.evidence)
+    table = sum(row.figures.unanswered_closed for row in recorded.analyzed(name)[0].apis)
+    assert counted + left == table > 0
+
+
+def test_a_finding_has_one_row_for_requests_of_one_client_api_and_server_that_hung_together() -> None:
+    rows = [
+        (row.subject, row.detail.partition(": ")[0], row.first_time_ns // (5 * SECOND))
+        for row in findings_of("pause.pcapng")["unanswered_timeout"].evidence
+    ]
+    assert len(rows) == len(set(rows)) < 17
 
 
 def test_a_follower_that_asks_an_old_leader_is_no_client():
