@@ -30,11 +30,6 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
         clients.update(name for name in signal.clients if not REPLICA.match(name))
     of = _requests(signals, kinds)
     requests = sum(of.values())
-    errors = {
-        error_name(code)
-        for signal in signals
-        if kinds[signal.kind].counts is SignalCounts.ERRORS and (code := signal.measures.get("code"))
-    }
     return Impact(
         clients=tuple(sorted(clients)),
         requests=requests,
@@ -43,10 +38,22 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
         cut=of.get(SignalCounts.CUT, 0),
         attempts=of.get(SignalCounts.ATTEMPTS, 0),
         other=of.get(SignalCounts.OTHER, 0),
-        errors=tuple(sorted(errors)),
+        errors=_errors(signals, kinds),
         wait_ns=max(wait_ns.values(), default=0),
         share=min(requests / exchanges, 1.0) if exchanges else 0.0,
     )
+
+
+def _errors(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:
+    """Return the names of the errors of the kind whose refused requests stand for all."""
+    codes: dict[str, set[int]] = defaultdict(set)
+    requests: dict[str, int] = defaultdict(int)
+    for signal in signals:
+        if kinds[signal.kind].counts is SignalCounts.ERRORS:
+            requests[signal.kind] += signal.requests
+            codes[signal.kind].add(signal.measures.get("code", 0))
+    most = max(requests, key=lambda kind: (requests[kind], 0 not in codes[kind]), default="")
+    return tuple(sorted(error_name(code) for code in codes[most] if code))
 
 
 def _requests(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> dict[SignalCounts, int]:

@@ -5,6 +5,7 @@ A topic id means what a Metadata response says, or else what offsets and commits
 Node ids of servers come from Metadata and similar responses.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,11 @@ class TopicNames:
     def name(self, topic: str | None, topic_id: str | None) -> str | None:
         """Return the name of a topic; None if neither a name nor an id is given."""
         return topic if topic is not None or topic_id is None else self._names.get(topic_id, topic_id)
+
+    def with_several_ids(self) -> frozenset[str]:
+        """Return the names that two topic ids or more have had."""
+        counts = Counter(self._names.values())
+        return frozenset(name for name, ids in counts.items() if ids > 1)
 
     def names(self, topic_ids: Sequence[str | None]) -> pa.Array:
         """Return the names of topic ids; an id without a name stands for itself."""

@@ -3,19 +3,20 @@
     topic_recreated     a topic got another id, and clients that had used it were refused meanwhile (KIP-516)
     address_shared      two brokers advertise one address, and clients that look for one reach the other
 
-Two clusters in one capture may have topics of one name, and a broker may be replaced by another one at its
-address. So both signals need errors that follow from it.
+The name of an id may be learnt from Metadata, or from offsets that only one topic has. Two clusters in one
+capture may have topics of one name, and a broker may be replaced by another one at its address. So both
+signals need errors that follow from it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from kdissect.protocol.error_codes import LEADER_MOVED, ErrorCode
-from kdissect.report.aggregate.partial_tables import BROKERS, NAMES
+from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.evidence import count_requests, observed, spells
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
@@ -52,11 +53,7 @@ def identity_signals(context: SignalContext) -> Iterator[Signal]:
 
 
 def _recreated_topics(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
-    ids: dict[str, set[str]] = defaultdict(set)
-    for row in context.partial.table(NAMES).to_pylist():
-        if row["topic"] is not None and row["topic_id"] is not None:
-            ids[row["topic"]].add(row["topic_id"])
-    again = {name for name, own in ids.items() if len(own) > 1}
+    again = context.topics.with_several_ids()
     gone: dict[str, list[Observation]] = defaultdict(list)
     for row in errors:
         if row.location.topic in again and row.code in GONE:
@@ -72,12 +69,13 @@ def _recreated(context: SignalContext, topic: str, spell: Sequence[Observation])
     clients = sorted({row.client for row in spell})
     begin, last = spell[0].first_ns, max(row.last_ns for row in spell)
     count, errors = count_requests(spell), sorted({row.error for row in spell})
+    named = [client for client in clients if not BROKERS_OWN.match(client)] or clients
     return make_signal(
         "topic_recreated",
         (SubjectKind.TOPIC, topic),
         (begin, last),
         f"Topic {topic} was deleted and created again under its name at {format_clock(begin)}: "
-        f"{counted(count, 'request')} of {listed(clients, NAMED)} refused with {', '.join(errors)} for "
+        f"{counted(count, 'request')} of {listed(named, NAMED)} refused with {', '.join(errors)} for "
         f"{format_duration(last - begin)}; its records before that are gone",
         measures={"count": count, "clients": len(clients)},
         servers=_servers(context, spell),

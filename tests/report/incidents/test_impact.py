@@ -109,3 +109,9 @@ def test_findings_of_late_requests_are_no_failures() -> None:
         assert measure_impact([signal(kind, 242)], KINDS, 1000).failed == 0
     assert rank(signal("slow_broker", 242)) == 242
     assert measure_impact([signal("transactions_open", 7)], KINDS, 1000).requests == 0
+
+
+def test_only_errors_of_the_requests_that_are_counted_are_named() -> None:
+    few = replace(signal("offsets_gone", 3), measures={"code": 1})
+    assert measure_impact([few], KINDS, 1000).errors == ("OFFSET_OUT_OF_RANGE",)
+    assert measure_impact([few, signal("topic_recreated", 107)], KINDS, 1000).errors == ()

@@ -46,3 +46,7 @@ def test_names_of_the_same_host_are_one_address():
     assert node_ids([("127.0.0.1", 9092)], [{"node_id": 4, "host": "localhost", "port": 9092}]) == {
         ("127.0.0.1", 9092): 4
     }
+
+
+def test_names_that_two_ids_have_had():
+    assert names(("old", "orders"), ("new", "orders"), ("id", "clicks")).with_several_ids() == {"orders"}

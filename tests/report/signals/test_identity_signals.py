@@ -7,7 +7,7 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.incidents import Incident
-from tests.helpers.told_capture import Line, Story
+from tests.helpers.told_capture import Line, Story, batch
 from tests.helpers.told_groups import analyzed, produce
 
 OLD, NEW = bytes(15) + b"\7", bytes(15) + b"\x08"
@@ -48,6 +48,20 @@ def test_topic_that_was_deleted_and_created_again(tmp_path: Path) -> None:
     assert (incident.cause, incident.subject.name) == ("topic_recreated", "orders")
     assert incident.headline.startswith("Topic orders was deleted and created again under its name at ")
     assert "10 requests of writer at 10.1.0.2 refused with UNKNOWN_TOPIC_OR_PARTITION" in incident.headline
+
+
+def test_topic_whose_old_id_is_known_by_its_offsets_only(tmp_path: Path) -> None:
+    """The reader learnt the old id before the capture began; the writer names the same offsets."""
+    told = story((NEW,), (9092, 9093), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 2_000)
+    reader = told.connect("10.1.0.3", ("10.0.0.1", 9092), client_id="reader")
+    for at_ms in range(110, 10_000, 200):
+        asked = {"topic_id": OLD, "partitions": [{"partition": 0, "fetch_offset": at_ms - 10}]}
+        found = {"partition_index": 0, "high_watermark": at_ms, "records": batch(at_ms - 10, 10)}
+        response = {"responses": [{"topic_id": OLD, "partitions": [found]}]}
+        reader.call(at_ms, 2, ApiKey.FETCH, 13, {"max_wait_ms": 500, "topics": [asked]}, response)
+    incident = first(told, tmp_path)
+    assert incident is not None
+    assert (incident.cause, incident.subject.name) == ("topic_recreated", "orders")
 
 
 @pytest.mark.parametrize(("ids", "code"), [((OLD, NEW), 0), ((OLD,), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)])
