@@ -122,7 +122,9 @@ def unanswered_timeout(context: FindingContext) -> Judgement | None:
         return None
     rows = [
         observed(client, f"{what}: connection closed {longest} later", group)
-        for client, what, group, longest in _groups(closed.late)
+        for client, what, group, longest in sorted(
+            _groups(closed.late), key=lambda found: -max(map(_waited_ns, found[2]))
+        )
     ]
     longest = format_duration(max(map(_waited_ns, closed.late)))
     requests, others = counted(count_exchanges(closed.late), "request"), ""
