@@ -15,6 +15,8 @@ import pyarrow as pa
 Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and descriptors of it as an Arrow IPC stream
 
 HELD_BYTES = 16 << 20
+MANY_PIECES = 1 << 10
+"""So many rows of PIECES shrink to a third. Of few rows, most bytes are descriptors, which are packed."""
 
 
 def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
@@ -24,6 +26,14 @@ def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
     with pa.ipc.new_stream(out, batch.schema, options=options) as stream:
         stream.write_batch(batch)
     return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def pieces_blob(pieces: pa.RecordBatch) -> bytes:
+    """Return rows of PIECES as an Arrow IPC stream, compressed if there are many.
+
+    Spark keeps several copies of a blob at a time on its way from worker to worker.
+    """
+    return to_blob(pieces, "lz4" if pieces.num_rows >= MANY_PIECES else None)
 
 
 def from_blob(blob: bytes) -> list[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from kdissect.capture.index.sampling import take_sample
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import from_blob, to_blob
+from kdissect.spark.arrow_ipc import from_blob, pieces_blob
 from kdissect.spark.partitioning import partition_buckets
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
@@ -62,7 +62,7 @@ class CaptureReader(DataSourceReader):
         for split in splits:
             for pieces in tasks.scan_step([pa.record_batch({"split": [split.index]})], splits, self.ports):
                 for number, rows in tasks.split_by_partition(pieces, of_bucket):
-                    parts[number].append(to_blob(rows))
+                    parts[number].append(pieces_blob(rows))
         names: dict[str, str] = {}
         if self.table == "partitions":
             found = (batch for part in parts for batch in tasks.names_step(_pieces(part), splits, keys))

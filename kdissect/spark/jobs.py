@@ -39,6 +39,7 @@ from kdissect.spark.arrow_ipc import (
     Blob,
     from_blob,
     ordered_by_split,
+    pieces_blob,
     to_blob,
 )
 from kdissect.spark.backend import (
@@ -313,7 +314,7 @@ def _scan(
             return
         for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
             for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
-                yield partition, (ordinal, to_blob(rows))
+                yield partition, (ordinal, pieces_blob(rows))
         if meter:
             meter.append(splits[ordinal].stop - splits[ordinal].start)
 

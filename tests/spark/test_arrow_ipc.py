@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from kdissect.spark.arrow_ipc import from_blob, ordered_by_split, to_blob
+from kdissect.spark.arrow_ipc import MANY_PIECES, from_blob, ordered_by_split, pieces_blob, to_blob
 
 
 def batch(number: int) -> pa.RecordBatch:
@@ -15,6 +15,13 @@ def batch(number: int) -> pa.RecordBatch:
 @pytest.mark.parametrize("compression", [None, "lz4"])
 def test_a_batch_comes_back(compression: str | None) -> None:
     assert from_blob(to_blob(batch(7), compression)) == [batch(7)]
+
+
+def test_many_pieces_are_compressed_and_few_are_not() -> None:
+    few, many = (pa.record_batch({"split": [1] * count}) for count in (MANY_PIECES - 1, MANY_PIECES))
+    assert pieces_blob(few) == to_blob(few)
+    assert len(pieces_blob(many)) < len(pieces_blob(few)) / 3
+    assert from_blob(pieces_blob(many)) == [many]
 
 
 @pytest.mark.parametrize("held_bytes", [1, 1 << 20])

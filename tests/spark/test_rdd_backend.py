@@ -1,13 +1,14 @@
 """Rows in RDDs: scanned, shuffled, kept, narrowed and collected."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kdissect.spark.arrow_ipc import from_blob, to_blob
 from kdissect.spark.backend import ROWS, Row
-from kdissect.spark.rdd_backend import RddBackend
+from kdissect.spark.rdd_backend import LARGE_RESULT, RddBackend, _taken_back
 from kdissect.spark.session import Engine
 
 pytestmark = pytest.mark.spark
@@ -37,6 +38,30 @@ def test_rows_meet_in_their_partition_and_are_chosen_by_key(engine: Engine) -> N
     assert sorted(key for key, _ in rows.collected()) == ["even"] * 3 + ["odd"] * 3
     odd = rows.only("odd").frame(engine.session(), unpack, SCHEMA)
     assert sorted(row["number"] for row in odd.collect()) == [1, 3, 5]
+
+
+def enlarge(rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
+    for ordinal, _ in rows:
+        yield str(ordinal), bytes([ordinal]) * (LARGE_RESULT if ordinal % 2 else 3)
+
+
+def test_large_results_come_through_files_that_are_gone_afterwards(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Path] = []
+
+    def taken_back(path: Path) -> bytes:
+        taken.append(path)
+        return _taken_back(path)
+
+    monkeypatch.setattr("kdissect.spark.rdd_backend._taken_back", taken_back)
+    scanned = RddBackend(engine.context()).scan_and_shuffle(scan, range(4), 2, 2, None)
+    found = scanned.through(enlarge).collected()
+    assert sorted(found) == [
+        (str(ordinal), bytes([ordinal]) * (LARGE_RESULT if ordinal % 2 else 3)) for ordinal in range(4)
+    ]
+    assert [path.parent for path in taken] == [engine.home / "tmp"] * 2
+    assert not any(path.exists() for path in taken)
 
 
 def test_nothing_to_scan_leaves_empty_partitions(engine: Engine) -> None:

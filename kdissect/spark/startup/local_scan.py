@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import Blob, to_blob
+from kdissect.spark.arrow_ipc import Blob, pieces_blob
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.partitioning import Partitioning
 from kdissect.spark.reading_stop import ReadingStop
@@ -77,7 +77,8 @@ def scan_locally(
             except OSError:
                 break
             parts = [
-                (number, to_blob(rows)) for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
+                (number, pieces_blob(rows))
+                for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
             ]
             for number, blob in parts:
                 offset = file.tell()

@@ -28,7 +28,7 @@ from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
 from kdissect.report.partials import to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import Blob, ordered_by_split, to_blob
+from kdissect.spark.arrow_ipc import Blob, ordered_by_split, pieces_blob, to_blob
 from kdissect.spark.watch.carried_filter import Address, CarriedFilter, SeenNames
 from kdissect.spark.watch.hour_writer import HourWriter
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
@@ -135,7 +135,7 @@ def scan_step(ordinals: Iterable[int], plan: BatchPlan) -> Iterator[tuple[int, B
     for ordinal in ordinals:
         for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], plan.splits, plan.ports):
             for partition, rows in tasks.split_by_partition(pieces, partition_of_bucket(plan.partitions)):
-                yield partition, (ordinal, to_blob(rows))
+                yield partition, (ordinal, pieces_blob(rows))
 
 
 def partition_of_bucket(partitions: int) -> NDArray[np.int16]:
