@@ -16,7 +16,7 @@ Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and descriptors of it
 
 HELD_BYTES = 16 << 20
 MANY_PIECES = 1 << 10
-"""So many rows of PIECES shrink to a third. Of few rows, most bytes are descriptors, which are packed."""
+"""So many rows of PIECES shrink to a third. Most bytes of few rows are descriptors, which are packed."""
 
 
 def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
