@@ -34,13 +34,17 @@ def name_of(node: int) -> str:
 
 
 def cluster(
-    took_ms: Took, seconds: float = 30, begin_ms: float = 0, every_ms: int = 150
+    took_ms: Took, seconds: float = 30, begin_ms: float = 0, every_ms: int = 150, at_host: str = ""
 ) -> tuple[Story, dict[tuple[str, int], Line]]:
-    """Return a story with producers, and their connections by client and broker."""
+    """Return a story with producers, and their connections by client and broker.
+
+    Each producer has a host of its own, unless all are `at_host`.
+    """
     story, lines = Story(), {}
     for number, client in enumerate(PRODUCERS):
         for node, host in zip(NODES, HOSTS, strict=True):
-            line = story.connect(f"10.1.0.{number + 1}", (host, 9092), client_id=client, at_ms=begin_ms)
+            own = at_host or f"10.1.0.{number + 1}"
+            line = story.connect(own, (host, 9092), client_id=client, at_ms=begin_ms)
             lines[client, node] = line
             line.call(begin_ms + 1, 2, ApiKey.METADATA, 1, {"topics": None}, METADATA)
             at_ms = begin_ms + 5 + 7 * number + 3 * node

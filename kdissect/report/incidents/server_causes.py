@@ -10,6 +10,7 @@ broker_overloaded the same, and it has more requests than before
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
+from kdissect.report.incidents.one_host import doubts_of_one_host, one_host
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
@@ -193,6 +194,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         speaks_against=(
             *(() if silent.end_ns is not None else ("it did not answer again in the capture",)),
             *(("only one connection shows it",) if alone else ()),
+            *doubts_of_one_host(silent),
         ),
     )
 
@@ -424,12 +426,14 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in ("before", "after"))
     clients = f"{rose.measures['rose']} of its {counted(rose.measures['present'], 'client')}"
     against = [f"{signal.subject.name} became slower at the same time" for signal in others]
+    against += doubts_of_one_host(rose)
+    at_host = f", all at host {host}" if (host := one_host(rose)) else ""
     return Diagnosis(
         rose.subject,
         rose.begin_ns,
         rose.end_ns,
         f"{capitalized(rose.subject.name)} {verb} at {format_clock(rose.begin_ns)}: "
-        f"{api} went from {before} to {after} for {clients}{more}",
+        f"{api} went from {before} to {after} for {clients}{at_host}{more}",
         0.8 if not others else 0.65,
         (rose,),
         speaks_for=("requests of most of its clients take several times as long",),

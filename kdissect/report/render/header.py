@@ -39,7 +39,7 @@ def header(summary: Summary, terminal: Terminal) -> list[str]:
     sections.append(("Filters", _filters(summary, terminal)))
     nothing = _why_nothing(summary)
     if not nothing:
-        sections.append(("Traffic", _traffic(summary)))
+        sections.append(("Traffic", _traffic(summary, terminal)))
         sections.append(("Errors", _errors(summary, terminal)))
         sections.append(("Software", _software(summary, terminal)))
         sections.append(("Quality", _quality(summary, terminal)))
@@ -102,7 +102,7 @@ def _why_nothing(summary: Summary) -> str:
     return "No Kafka requests or responses in this capture."
 
 
-def _traffic(summary: Summary) -> list[TableCell]:
+def _traffic(summary: Summary, terminal: Terminal) -> list[TableCell]:
     totals = summary.totals
     phrases = [TableCell(counted(totals.exchanges, "exchange"))]
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
@@ -110,7 +110,10 @@ def _traffic(summary: Summary) -> list[TableCell]:
         phrases += [TableCell(f"{format_count(round(totals.exchanges / seconds))}/s")] if seconds > 0 else []
     phrases += [
         TableCell(counted(len(summary.brokers) + summary.omitted.brokers, "broker")),
-        TableCell(counted(len(summary.clients) + summary.omitted.clients, "client")),
+        TableCell(
+            counted(len(summary.clients) + summary.omitted.clients, "client")
+            + _at_one_host(summary, terminal)
+        ),
         TableCell(f"requests {format_size(totals.request_bytes)}"),
         TableCell(f"responses {format_size(totals.response_bytes)}"),
     ]
@@ -122,6 +125,18 @@ def _traffic(summary: Summary) -> list[TableCell]:
     if totals.unanswered_open:
         phrases.append(TableCell(f"{format_count(totals.unanswered_open)} in flight at the end"))
     return phrases if totals.answered else [*phrases, TableCell("no responses: no latencies", YELLOW)]
+
+
+def _at_one_host(summary: Summary, terminal: Terminal) -> str:
+    """Return that all clients are at one host without a broker: what others saw is not in the capture."""
+    hosts = {row.name.client_host for row in summary.clients}
+    brokers = {row.server_host for row in summary.brokers}
+    host = hosts.pop() if len(hosts) == 1 and len(summary.clients) > 1 else None
+    return (
+        ""
+        if host is None or host in brokers or summary.omitted.clients
+        else f", all at {terminal.escape(host)}"
+    )
 
 
 def _errors(summary: Summary, terminal: Terminal) -> list[TableCell]:

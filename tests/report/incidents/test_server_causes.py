@@ -9,6 +9,8 @@ from kdissect.report.incidents.cause import Case, SignalIndex
 from kdissect.report.incidents.server_causes import broker_slow
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Incident, Signal, SubjectKind
+from kdissect.report.render.header import header
+from kdissect.report.render.terminal import Terminal
 from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_capture import T0_MS, Story
 from tests.helpers.told_cluster import NODES, PRODUCERS, Took, cluster, name_of, refuse, replicate
@@ -52,7 +54,17 @@ def test_a_broker_that_is_slow_since_a_moment(tmp_path: Path) -> None:
     (incident,) = warnings(story, tmp_path)
     assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(2))
     assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S, abs=0.5)
-    assert "for 3 of its 3 clients" in incident.headline
+    assert incident.headline.endswith("for 3 of its 3 clients")
+    assert incident.speaks_against == ()
+
+
+def test_a_capture_of_one_host_of_clients_says_that_no_other_client_shows_it(tmp_path: Path) -> None:
+    story, _ = cluster(since(MOMENT_S, {2: 80}), at_host="10.1.0.9")
+    summary = analyzed(story, tmp_path)
+    (incident,) = (one for one in summary.incidents if one.severity is not Severity.NOTE)
+    assert incident.headline.endswith("for 3 of its 3 clients, all at host 10.1.0.9")
+    assert "that host may be the reason" in incident.speaks_against[-1]
+    assert any(", all at 10.1.0.9 " in line for line in header(summary, Terminal(300)))
 
 
 @pytest.mark.parametrize(("others_ms", "found"), [(1, ["broker_slow"]), (4, [])], ids=["alone", "all"])
