@@ -307,7 +307,7 @@ class Player:
     def _begin(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int) -> None:
         """Send a request, by the fast path if it was prepared and nothing has to be waited for."""
         self._limits.begin(queue, item.request.frame.size, self.pool.now_ns)
-        prepared = self._prepared.take(item.request.index)
+        prepared = self._prepared.take(item.request.index) or self._prepared.make_now(item)
         if prepared is not None and self._fast_path.send(queue, item, prepared, due_ns):
             queue.cause = ""
         else:

@@ -8,7 +8,7 @@ sessions. Left for the moment of sending are the correlation id, and the header 
 producer, epoch, sequence, and a checksum that is patched from these alone. Headers are laid over the frame.
 
 When leaders move, what was prepared is stale and is dropped. Prepared requests wait in memory, so only so
-much is prepared ahead. A request whose turn comes before it was prepared goes by its handler.
+much is prepared ahead. A request whose turn comes earlier is prepared then: that takes less than its handler.
 """
 
 import time
@@ -110,15 +110,16 @@ class PreparedRequests:
     The room is filled before the clock starts, and again in idle moments while it runs.
     """
 
-    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] = ()) -> None:
-        self._context, self._items = context, iter(items)
+    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] | None = None) -> None:
+        """Without items nothing is prepared."""
+        self._context, self._items = context, iter(items or ())
         self._prepared: dict[int, PreparedRequest] = {}  # by index
         self._templates = ProduceTemplates[LikeRequest]()
         self._passed = bytearray()  # 1 for requests that had their turn before they were prepared
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
         self._last_index = -1  # the last request that was looked at
-        self._exhausted = False  # no request is left
+        self._exhausted = items is None  # no request is left
 
     def __len__(self) -> int:
         return len(self._prepared)
@@ -168,6 +169,15 @@ class PreparedRequests:
                 self._passed += bytes(max(missing, len(self._passed)))
             self._passed[index] = 1
         return None
+
+    def make_now(self, item: ReplayItem) -> PreparedRequest | None:
+        """Return a request prepared whose turn comes before anybody has looked at it.
+
+        None if its handler has to send it.
+        """
+        if self._exhausted or item.request.index <= self._last_index:
+            return None
+        return _prepare(self._context, item, self._templates)
 
     def _forget(self) -> None:
         """Drop all that was prepared for other leaders."""

@@ -81,6 +81,25 @@ def test_batches_whose_times_move_are_not_prepared() -> None:
     assert not can_be_prepared(context, loaded.items[0])
 
 
+def test_a_request_whose_turn_comes_first_is_prepared_then() -> None:
+    script, wanted, known = Script(), settings(), topology({"t-orders": 3})
+    for time_ms in range(4):
+        script.add(time_ms, PRODUCE, 9, produce(batch()), took(time_ms))
+    script.add(9, ApiKey.HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"})
+    loaded = load(script.capture(), script.shelf, wanted)
+    context = new_context(wanted, loaded, known, lambda: 0, script.shelf.get)
+    made, ahead = PreparedRequests(context, loaded.items), PreparedRequests(context, loaded.items)
+    ahead.make()
+    made.make(1)
+    assert [made.make_now(item) == ahead.seen(item.request.index) for item in loaded.items] == [
+        False,  # which was prepared, and is there to be taken
+        *[True] * 4,
+    ]
+    assert made.make_now(loaded.items[1]) is not None
+    assert made.make_now(loaded.items[4]) is None
+    assert PreparedRequests(context).make_now(loaded.items[1]) is None
+
+
 def test_leaders_that_move_make_what_is_prepared_stale() -> None:
     script, wanted, known = Script(), settings(), topology({"t-orders": 3})
     script.add(0, PRODUCE, 9, produce(batch()), took(0))
