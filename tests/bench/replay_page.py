@@ -1,11 +1,13 @@
 """Time and memory of replaying a large capture, from reading to the first request: reports/bench-replay.md.
 
-    python -m tests.bench.replay_page CAPTURE [--log LOG] [--report FILE]
+    python -m tests.bench.replay_page CAPTURE [--log LOG] [--larger LOG] [--machines LOG] [--report FILE]
 
 In: a capture, such as the chatty one of `tests.bench.bench`. Out: a page with each command that was run, and
 its figures. Memory is that of all processes of a command together (see `measure`). The steps are loading a
-log, a plan of it, sending for ten seconds to a target in memory, and the processor time of one request.
-`--log` takes a log that `kdissect replay load` has written, and leaves that step out.
+log, a plan of it, sending for ten seconds to a target in memory, the processor time of one request, and how
+long the report of a million requests takes after a stop. `--log` takes a log that `kdissect replay load` has
+written, and leaves that step out. `--larger` adds rows for a larger log, and `--machines` those of
+`tests.bench.replay_machines` for a small one.
 """
 
 import argparse
@@ -44,27 +46,32 @@ def output(command: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def page(capture: str, log: Path, folder: Path, loads: bool) -> Iterator[str]:
+PLAN = ["plan", "LOG", *DRY]
+SEND = ["run", "LOG", *DRY, "--execute", "--max-duration", SECONDS]
+STOPPED = "1000000"  # requests of a run that is stopped
+
+
+def page(chosen: argparse.Namespace, log: Path, folder: Path) -> Iterator[str]:
     """Yield the lines of the page."""
-    rows = []
-    if loads:
+    capture, rows = chosen.capture, []
+    if chosen.log is None:
         found = run([*PROGRAM, "load", capture, "--out", str(log), "--quiet"])
         rows.append(row(["load", "CAPTURE", "--out", "LOG"], found))
     facts = open_log(log)
-    plan = ["plan", "LOG", *DRY]
-    rows.append(row(plan, run(_with_log(plan, log))))
-    send = ["run", "LOG", *DRY, "--execute", "--max-duration", SECONDS]
-    found = run([*_with_log(send, log), "--out", str(folder / "run")])
-    rows.append(row(send, found))
-    rate = output([*_with_log(send, log), "--out", str(folder / "again"), "--quiet"])
+    rows += _rows(log, folder / "run")
+    rate = output([*_with_log(SEND, log), "--out", str(folder / "again"), "--quiet"])
     cpu = output([sys.executable, "-m", "tests.bench.replay_cpu", "mixed"])
+    stop = output([sys.executable, "-m", "tests.bench.replay_stop", STOPPED])
     yield "# Replay of a large capture\n"
     yield (
         f"{facts.requests:,} requests of {len(facts.connections):,} connections, "
         f"{os.path.getsize(capture) / 1e6:,.0f} MB, on {os.cpu_count()} processors. Memory is the most "
         "that all processes of a command have together.\n"
     )
-    yield f"    python -m tests.bench.replay_page {os.path.basename(capture)}\n"
+    more = "".join(f" --{name} LOG" for name in ("larger", "machines") if getattr(chosen, name))
+    yield f"    python -m tests.bench.replay_page {os.path.basename(capture)}{more}\n"
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    yield f"The load of the machine was {load} (1, 5 and 15 minutes).\n"
     yield "| command | time | processor time | peak memory |"
     yield "| --- | --- | --- | --- |"
     yield from rows
@@ -72,6 +79,26 @@ def page(capture: str, log: Path, folder: Path, loads: bool) -> Iterator[str]:
     yield from (f"    {line}" for line in rate)
     yield "\n`python -m tests.bench.replay_cpu mixed`:\n"
     yield from (f"    {line}" for line in cpu)
+    yield f"\n`python -m tests.bench.replay_stop {STOPPED}`:\n"
+    yield from (f"    {line}" for line in stop)
+    if chosen.larger:
+        yield f"\nOf a log with {open_log(chosen.larger).requests:,} requests:\n"
+        yield "| command | time | processor time | peak memory |"
+        yield "| --- | --- | --- | --- |"
+        yield from _rows(chosen.larger, folder / "larger")
+    if chosen.machines:
+        requests = open_log(chosen.machines).requests
+        yield (
+            f"\n`python -m tests.bench.replay_machines LOG`, with a log of {requests:,} requests, two "
+            "workers of a standalone cluster and a broker, all on this machine:\n"
+        )
+        yield from output([sys.executable, "-m", "tests.bench.replay_machines", str(chosen.machines)])
+
+
+def _rows(log: Path, out: Path) -> Iterator[str]:
+    """Yield the rows of a plan, and of sending to a target in memory."""
+    yield row(PLAN, run(_with_log(PLAN, log)))
+    yield row(SEND, run([*_with_log(SEND, log), "--out", str(out)]))
 
 
 def _with_log(words: Sequence[str], log: Path) -> list[str]:
@@ -82,12 +109,13 @@ def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("capture")
-    parser.add_argument("--log", type=Path)
+    for name in ("--log", "--larger", "--machines"):
+        parser.add_argument(name, type=Path)
     parser.add_argument("--report", type=Path, default=REPOSITORY / "reports" / "bench-replay.md")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = chosen.log or Path(folder) / "log"
-        lines = page(chosen.capture, log, Path(folder), chosen.log is None)
+        lines = page(chosen, log, Path(folder))
         text = "\n".join(lines) + "\n"
     chosen.report.write_text(text)
 
