@@ -5,9 +5,10 @@ for a small capture. So the first runs on small captures do not compile; they st
 priority that compiles all kernels afterwards (`spark.startup.warmup`). The first run on a large capture waits
 for such a process, so that no process that lives on holds the memory of the compiler.
 
-The name of the directory is derived from everything that compiled code depends on: the sources of the
-package, the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the file of
-the outermost function, and knows it by its location. Here the location does not count: a second
+The name of the directory is derived from everything that compiled code depends on: the sources of kernels
+and of the modules whose constants they hold, the versions of Python, NumPy and Numba, and the limits. Numba's
+own cache checks only the file of the outermost function, and knows it by its location. Here the location does
+not count: a second
 environment, an upgrade that touches no kernel, and an archive that a cluster unpacks in another directory
 for each job find the kernels that are there. Losing the cache costs only time.
 """
@@ -15,10 +16,12 @@ for each job find the kernels that are there. Losing the cache costs only time.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -34,6 +37,11 @@ SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes abou
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
 USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
 COMPRESSION = 6  # estimated growth of captures when they are decompressed
+COMPILER = "kdissect.jit."  # the package that compiles kernels, and has instructions for them
+KERNEL_SIGNS = (b"@jit", b"@row_type")
+IMPORT = re.compile(rb"^[ \t]*from (kdissect[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
+CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
+ENUM = b"Enum)"  # its members are constants, whatever its name looks like
 
 
 @cache
@@ -44,12 +52,46 @@ def kernel_home() -> Path:
     digest = hashlib.sha256()
     for name in (sys.version, version("numpy"), version("numba"), os.environ.get(LIMITS_VARIABLE, "")):
         digest.update(name.encode())
-    for source in sorted(PACKAGE.rglob("*.py")):
-        text = source.read_bytes()
-        if b"@jit" in text or b"@row_type" in text:
-            digest.update(source.relative_to(PACKAGE).as_posix().encode())
-            digest.update(text)
+    sources = package_sources()
+    for name in sorted(compiled_modules(sources)):
+        digest.update(name.encode())
+        digest.update(sources[name])
     return cache_home() / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def package_sources() -> dict[str, bytes]:
+    """Return the sources of the package by name of the module. `Path` would take three times as long."""
+    sources = {}
+    for folder, _, files in os.walk(PACKAGE):
+        package = folder[len(str(PACKAGE.parent)) + 1 :].replace(os.sep, ".")
+        for file in files:
+            if file.endswith(".py"):
+                with open(f"{folder}/{file}", "rb") as source:  # noqa: PTH123
+                    sources[f"{package}.{file[:-3]}"] = source.read()
+    return sources
+
+
+def compiled_modules(sources: Mapping[str, bytes]) -> set[str]:
+    """Return the modules with kernels, and those that their constants come from, by name of the module.
+
+    The compiler writes the value of a constant into the kernel. It would stay there when the module that
+    defines it has another one.
+    """
+    found = {
+        name
+        for name, text in sources.items()
+        if name.startswith(COMPILER) or any(sign in text for sign in KERNEL_SIGNS)
+    }
+    unread = list(found)
+    while unread:
+        for imported in IMPORT.finditer(sources[unread.pop()]):
+            name = imported[1].decode()
+            if name in found or name not in sources:
+                continue
+            if CONSTANT.search(imported[2]) or ENUM in sources[name]:
+                found.add(name)
+                unread.append(name)
+    return found
 
 
 def is_complete() -> bool:
