@@ -33,6 +33,7 @@ VLANS = (b"\x81\x00", b"\x88\xa8")
 KEPT_OPTIONS = frozenset((0, 1, 2, 3, 4, 5, 8))  # of TCP: end, no-op, MSS, window scale, SACK twice, times
 SEQUENCE_SPACE = 1 << 32
 MOST_IP_BYTES = 0xFFFF
+NO_CHECKSUM_OF_ZERO = 0xFFFF  # in its place, since 0 says that there is no checksum: UDP only (RFC 768)
 
 
 class StreamFacts(NamedTuple):
@@ -175,7 +176,9 @@ def _write_checksums(out: bytearray, layers: list[IpLayer]) -> None:
             out[offset : offset + 2] = b"\0\0"
             if not unset:
                 body = bytes(out[layer.behind : stop])
-                checksum = _checksum(_pseudo_header(out, layer, stop) + body) or MOST_IP_BYTES
+                checksum = _checksum(_pseudo_header(out, layer, stop) + body)
+                if layer.protocol == UDP:
+                    checksum = checksum or NO_CHECKSUM_OF_ZERO
                 struct.pack_into(">H", out, offset, checksum)
         if out[layer.start] >> 4 == 4:
             header = slice(layer.start, layer.start + (out[layer.start] & 15) * 4)

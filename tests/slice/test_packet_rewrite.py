@@ -50,6 +50,18 @@ def test_checksums_are_those_of_scapy() -> None:
         assert dict(again[TCP].options)["MSS"] == 1460
 
 
+def test_a_checksum_of_tcp_may_be_zero() -> None:
+    """It is written as zero. Only UDP sends 0xFFFF in its place."""
+
+    def checksum(window: int) -> int:
+        packet = Ether() / IP(src="10.9.8.7", dst="10.9.8.6") / TCP(seq=1000, window=window) / Raw(SECRET)
+        return int(Ether(rewritten(packet))[TCP].chksum)
+
+    to_zero = checksum(0)  # the window is one of the numbers that are summed
+    assert 0 < to_zero < 0xFFFF
+    assert checksum(to_zero) == 0
+
+
 def test_padding_and_bytes_outside_the_stream_are_gone() -> None:
     packet = Ether() / IP(src="10.9.8.7", dst="10.9.8.6") / TCP(seq=5000) / Raw(SECRET)
     data = raw(packet) + b"padding with names"
