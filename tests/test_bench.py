@@ -131,13 +131,23 @@ def test_other_commands_are_shown_beside_their_goals(tmp_path: Path) -> None:
     exported = str(tmp_path / "exported" / "tables")
     assert lines["export --table all"][4:] == [
         "export",
+        "--quiet",
         "--table",
         "all",
         str(tmp_path / "chatty.pcap"),
         "--out",
         exported,
-        "--quiet",
     ]
+
+
+def test_memory_is_told_by_process() -> None:
+    holder = "import time; held = bytearray(64 << 20); time.sleep(0.6)"
+    taken = run(
+        [sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {holder!r}])"]
+    )
+    (_name, largest), *others = taken.parts_mib
+    assert largest >= 64 > sum(size for _, size in others)
+    assert sum(size for _, size in taken.parts_mib) <= taken.peak_mib
 
 
 def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:

@@ -168,6 +168,7 @@ def test_the_command_killed(tmp_path: Path) -> None:
         CAPTURE,
         "--table",
         "connections",
+        "--table",
         "exchanges",
         "--out",
         out / "tables",

@@ -170,10 +170,9 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table",
         required=True,
-        nargs="+",
-        action="extend",
+        action="append",
         choices=(*EVERY_TABLE, "all"),
-        help="tables to write",
+        help="table to write",
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
     parser.add_argument(

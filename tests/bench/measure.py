@@ -39,6 +39,8 @@ class Run:
     """When the command said something on standard error for the first time."""
     processor_seconds: float = 0.0
     """User and system time of all its processes."""
+    parts_mib: tuple[tuple[str, int], ...] = ()
+    """Names of its processes, and what each of them had at the peak, the largest first."""
 
 
 class CommandFailed(Exception):
@@ -115,11 +117,21 @@ def pss_kib(process: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+def name_of(process: int) -> str:
+    """Return the name of a process, empty if it is gone."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 class Watch:
     """Looks at the processes of a command until it ends: their memory, and what the kernel counts nowhere."""
 
     def __init__(self, process: int, group: ControlGroup | None) -> None:
-        self.peak_kib = 0
+        self.peak_kib: dict[int, int] = {}
+        """Size of each process when all of them together had most."""
+        self.names: dict[int, str] = {}
         self.uncounted: dict[int, float] = {}
         """Processor time of processes whose end nobody waits for, when they were last looked at."""
         self._process, self._group = process, group
@@ -132,12 +144,23 @@ class Watch:
         self._done.set()
         self._thread.join()
 
+    def total_kib(self) -> int:
+        """Return what all processes had at the peak."""
+        return sum(self.peak_kib.values())
+
+    def parts_mib(self) -> tuple[tuple[str, int], ...]:
+        """Return names and sizes of processes at the peak, the largest first, none below 1 MiB."""
+        largest = sorted(self.peak_kib.items(), key=lambda item: -item[1])
+        return tuple((self.names[one], size // 1024) for one, size in largest if size >= 1024)
+
     def _look(self) -> None:
         while not self._done.wait(POLL_SECONDS):
             members = self._group.members() if self._group else family(self._process)
             if not self._group:
                 self.uncounted.update((one, used) for one in members if (used := uncounted_seconds(one)))
-            self.peak_kib = max(self.peak_kib, sum(pss_kib(one) for one in members))
+            found = {one: pss_kib(one) for one in members}
+            if sum(found.values()) > self.total_kib():
+                self.peak_kib, self.names = found, {one: name_of(one) for one in found}
 
 
 def run(command: list[str], **environment: str) -> Run:
@@ -174,7 +197,11 @@ def run_in(group: ControlGroup | None, command: list[str], environment: dict[str
         uncounted = sum(time for one, time in watch.uncounted.items() if one not in waited)
         used = processor_seconds_of_children() - before + uncounted
     return Run(
-        round(seconds, 2), round(watch.peak_kib / 1024), round(told, 2) if first else None, round(used, 2)
+        seconds=round(seconds, 2),
+        peak_mib=round(watch.total_kib() / 1024),
+        first_line_seconds=round(told, 2) if first else None,
+        processor_seconds=round(used, 2),
+        parts_mib=watch.parts_mib(),
     )
 
 
@@ -185,6 +212,7 @@ def main() -> None:
     except CommandFailed as failed:
         raise SystemExit(str(failed)) from None
     print(f"{taken.seconds} s, {taken.processor_seconds} s of processor time, {taken.peak_mib:,.0f} MiB")
+    print(", ".join(f"{name} {size:,} MiB" for name, size in taken.parts_mib))
 
 
 if __name__ == "__main__":

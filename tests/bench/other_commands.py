@@ -25,12 +25,12 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    PLAIN: Command(("analyze",)),
-    "analyze --html": Command(("analyze",), 4.0, ("--html", "page.html")),
-    "analyze --client": Command(("analyze", "--client", "chatty-0")),
-    "analyze --topic": Command(("analyze", "--topic", "chatty")),
-    "sql": Command(("sql", QUERY), 5.0),
-    "export --table all": Command(("export", "--table", "all"), 6.0, ("--out", "tables")),
+    PLAIN: Command(("analyze", "--quiet")),
+    "analyze --html": Command(("analyze", "--quiet"), 4.0, ("--html", "page.html")),
+    "analyze --client": Command(("analyze", "--quiet", "--client", "chatty-0")),
+    "analyze --topic": Command(("analyze", "--quiet", "--topic", "chatty")),
+    "sql": Command(("sql", "--quiet", QUERY), 5.0),
+    "export --table all": Command(("export", "--quiet", "--table", "all"), 6.0, ("--out", "tables")),
     "dump --format jsonl": Command(("dump", "--format", "jsonl"), 24.0),
 }
 
@@ -41,7 +41,7 @@ def command_lines(path: Path, folder: Path) -> dict[str, list[str]]:
     found = {}
     for name, command in COMMANDS.items():
         written = [str(folder / EXPORTED / word) if word[0] != "-" else word for word in command.target]
-        found[name] = [*program, *command.words, str(path), *written, "--quiet"]
+        found[name] = [*program, *command.words, str(path), *written]
     return found
 
 

@@ -56,6 +56,12 @@ def test_help_is_a_command_too(words: list[str], same: list[str]) -> None:
     assert kdissect(*words).stdout == kdissect(*same).stdout != ""
 
 
+def test_a_capture_may_follow_the_tables_to_export() -> None:
+    words = ["export", "--table", "exchanges", "--table", "records", "x.pcap", "y.pcap", "--out", "z"]
+    parsed = parse(words)
+    assert (parsed.table, parsed.paths) == (["exchanges", "records"], ["x.pcap", "y.pcap"])
+
+
 def test_a_capture_alone_is_analyzed() -> None:
     assert parse(["captures/tls.pcapng", "--by", "client"]) == parse(
         ["analyze", "captures/tls.pcapng", "--by", "client"]
