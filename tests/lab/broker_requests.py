@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 LOOPBACK = "127.0.0.1"
@@ -92,16 +92,18 @@ def create_topic(
     return int(code)
 
 
-def limit(port: int, client_id: str, bytes_per_second: float, host: str = LOOPBACK) -> None:
-    """Set the byte rates at which the broker on `port` lets a client id produce and fetch (AlterClientQuotas
-    0)."""
-    quotas = b"".join(
-        _text(f"{side}_byte_rate") + struct.pack(">d?", bytes_per_second, False)
-        for side in ("producer", "consumer")
-    )
+BYTE_RATES = ("producer_byte_rate", "consumer_byte_rate")
+
+
+def limit(
+    port: int, client_id: str, rate: float, host: str = LOOPBACK, quotas: Sequence[str] = BYTE_RATES
+) -> None:
+    """Set quotas of a client id at the broker on `port`, those of bytes a second or others
+    (AlterClientQuotas 0)."""
+    values = b"".join(_text(quota) + struct.pack(">d?", rate, False) for quota in quotas)
     entity = struct.pack(">i", 1) + _text("client-id") + _text(client_id)
     request = struct.pack(">hhi", 49, 0, 9) + _text("lab") + struct.pack(">i", 1) + entity
-    request += struct.pack(">i", 2) + quotas + struct.pack(">?", False)
+    request += struct.pack(">i", len(quotas)) + values + struct.pack(">?", False)
     answer = ask(port, request, timeout=30.0, host=host)
     # correlation id, throttle time and the count of entries come before the code.
     (code,) = struct.unpack_from(">h", answer, 12)

@@ -140,6 +140,29 @@ def test_silent_connection_is_forgotten_until_it_is_opened_anew() -> None:
     assert treatment.delay_of(back, 10.1) == 0.0
 
 
+def test_only_attempts_to_connect_are_dropped() -> None:
+    treatment = Treatment({"no_syn": True})
+    assert treatment.delay_of(frame(HERE, THERE, flags=SYN), 0.0) is None
+    assert treatment.delay_of(frame(HERE, THERE), 0.0) == 0.0
+
+
+def checksum_of(words: bytes) -> int:
+    """The sum of the words of a segment, as the checksum of TCP adds them."""
+    return sum(int.from_bytes(words[at : at + 2], "big") for at in range(0, len(words) - 1, 2)) % 65_535
+
+
+@pytest.mark.parametrize("size", [600, 601])
+def test_damaged_segment_keeps_its_checksum(size: int) -> None:
+    treatment = Treatment({"garbled": 1.0, "source": HERE})
+    whole = frame(HERE, THERE, size=size)[:54] + bytes(number % 251 for number in range(size - 54))
+    damaged = treatment.garbled(whole)
+    assert damaged != whole
+    assert damaged[:54] == whole[:54]
+    assert checksum_of(damaged[34:] + b"\0") == checksum_of(whole[34:] + b"\0")
+    small, other = frame(HERE, THERE), frame(THERE, HERE, size=600)
+    assert [treatment.garbled(packet) for packet in (small, other)] == [small, other]
+
+
 def test_old_connection_is_reset_at_both_ends() -> None:
     treatment = Treatment({"reset_after_s": 4})
     segment = dpkt.tcp.TCP(sport=40_000, dport=9092, seq=1000, ack=7, flags=dpkt.tcp.TH_ACK, data=b"request")

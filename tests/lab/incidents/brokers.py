@@ -46,6 +46,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from kafka import TopicPartition as Partition
+from kafka.admin import KafkaAdminClient
 
 from tests.lab import broker_requests as wire
 from tests.lab.certificates import certificate
@@ -317,6 +319,17 @@ class Brokers:
     def limit_client(self, client_id: str, bytes_per_second: float) -> None:
         host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
         wire.limit(int(port), client_id, bytes_per_second, host=host)
+
+    def limit_changes(self, client_id: str, per_second: float) -> None:
+        """Set how many partitions a second a client may create or delete."""
+        host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
+        wire.limit(int(port), client_id, per_second, host=host, quotas=["controller_mutation_rate"])
+
+    def place(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Move a partition to other brokers, the first of which is to lead it."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap("ADMIN").split(","))
+        admin.alter_partition_reassignments({Partition(topic, partition): replicas})
+        admin.close()
 
     def elect_preferred(self, *topics: str) -> int:
         """Move leadership of all partitions to their preferred replicas; return when it was asked for."""

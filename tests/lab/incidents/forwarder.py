@@ -11,6 +11,8 @@ IPv4 packets, from the moment they are read; ARP always passes, so that a dead w
     {"jitter_s": 0.04}      each takes longer by chance, up to so much, so that they overtake each other
     {"rate": 20000}         bytes that pass in a second; more wait in a queue, and those beyond it are lost
     {"reset_after_s": 4}    a TCP connection older than that is reset at both ends by its next data
+    {"no_syn": true}        no attempt to connect passes; what is open goes on
+    {"garbled": 0.5}        the share of large segments in which two words change places: checksums still fit
     {"peer": "10.1.0.3"}    only packets from or to this address are treated so
     {"source": "10.1.0.3"}  only packets from this address are
 """
@@ -30,6 +32,7 @@ from typing import Any
 import dpkt
 
 LONGEST_QUEUE_S = 0.4
+LARGE = 450  # bytes of a frame that carries records
 ALL_PROTOCOLS, OUTGOING, IPV4, TCP, SYN = 3, 4, b"\x08\x00", 6, 2
 
 
@@ -54,6 +57,7 @@ class Treatment:
             or len(frame) > self.settings.get("largest", 1 << 20)
             or self.chance.random() < self.settings.get("lost", 0.0)
             or self._idle(frame, now)
+            or bool(self.settings.get("no_syn") and frame[23] == TCP and _flags(frame) & SYN)
         )
         queued = 0.0 if lost else self._queue(frame, now)
         lost = lost or queued > LONGEST_QUEUE_S
@@ -77,6 +81,21 @@ class Treatment:
         if source is not None and socket.inet_aton(source) != frame[26:30]:
             return False
         return peer is None or socket.inet_aton(peer) in (frame[26:30], frame[30:34])
+
+    def garbled(self, frame: bytes) -> bytes:
+        """Return the frame, by chance with two words of a large segment's end in each other's place."""
+        share = self.settings.get("garbled", 0.0)
+        concerned = share and frame[12:14] == IPV4 and frame[23] == TCP and self._concerned(frame)
+        if not concerned or len(frame) < LARGE or self.chance.random() >= share:
+            return frame
+        at = len(frame) - 60 - len(frame) % 2
+        return (
+            frame[:at]
+            + frame[at + 6 : at + 8]
+            + frame[at + 2 : at + 6]
+            + frame[at : at + 2]
+            + frame[at + 8 :]
+        )
 
     def _idle(self, frame: bytes, now: float) -> bool:
         limit = self.settings.get("idle_s")
@@ -173,7 +192,7 @@ def pass_frames(names: list[str]) -> None:
                 treatment.counted.setdefault("first_lost_ns", time.time_ns())
                 ends[here].send(back)
                 frame = onward
-            heapq.heappush(due, (now + delay, number, 1 - here, frame))
+            heapq.heappush(due, (now + delay, number, 1 - here, treatment.garbled(frame)))
         while due and due[0][0] <= time.monotonic():
             _, _, out, frame = heapq.heappop(due)
             ends[out].send(frame)

@@ -33,6 +33,7 @@ MODULES = (
     "habits",
     "surroundings",
     "limits",
+    "mishaps",
     "groups",
     "requests",
     "variants",
