@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    with Engine.start(SparkSettings(master="local[2]")) as started:
+    with Engine.start(SparkSettings(master="local[2]", with_sql=True)) as started:
         started.context()
         yield started
 

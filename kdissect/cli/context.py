@@ -88,7 +88,7 @@ def silent(_line: str) -> None:
 
 @contextmanager
 def spark_engine(
-    arguments: argparse.Namespace, paths: Sequence[str], figures_only: bool = False
+    arguments: argparse.Namespace, paths: Sequence[str], figures_only: bool = False, with_sql: bool = False
 ) -> Iterator[AnyEngine]:
     """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards.
 
@@ -96,7 +96,7 @@ def spark_engine(
     """
     check_paths(paths)
     notice = _notice(arguments)
-    settings = SparkSettings(master=arguments.master, notice=notice)
+    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=with_sql)
     here = figures_only and runs_in_process(settings, paths)
     with (
         InProcessEngine.start(settings) if here else engine_for(settings) as engine,
@@ -185,10 +185,13 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
 
 @contextmanager
 def analysis_run(
-    arguments: argparse.Namespace, figures_only: bool = False, partial: bool = True
+    arguments: argparse.Namespace,
+    figures_only: bool = False,
+    with_sql: bool = False,
+    partial: bool = True,
 ) -> Iterator[AnalysisRun]:
     """Return the run over the captures of the command line, while Spark starts, and end Spark afterwards."""
-    with spark_engine(arguments, arguments.paths, figures_only) as engine:
+    with spark_engine(arguments, arguments.paths, figures_only, with_sql) as engine:
         yield prepare_run(engine, arguments, arguments.paths, partial=partial)
 
 

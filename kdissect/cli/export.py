@@ -70,8 +70,9 @@ def _write(
 ) -> int:
     """Write the tables. Return the exit code."""
     format = TableFormat(arguments.format)
-    with analysis_run(arguments) as run:
-        if isinstance(target, TableDirectory) and _is_for_workers(arguments, wanted, format):
+    by_workers = _is_for_workers(arguments, wanted, format)
+    with analysis_run(arguments, with_sql=not by_workers) as run:
+        if isinstance(target, TableDirectory) and by_workers:
             _have_workers_write(run, arguments, wanted, target)
             return run.exit_code()
         session = run.engine.session()

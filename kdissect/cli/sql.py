@@ -40,7 +40,7 @@ UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 def sql(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with spark_engine(arguments, arguments.paths) as engine:
+    with spark_engine(arguments, arguments.paths, with_sql=True) as engine:
         engine.build()
         run = (
             prepare_run(engine, arguments, arguments.paths, announces=False)

@@ -34,7 +34,7 @@ def watch(arguments: argparse.Namespace) -> None:
     from kdissect.spark.watch.watch_query import NOT_QUIET
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
-    settings = SparkSettings(master=arguments.master, confs=NOT_QUIET, notice=notice)
+    settings = SparkSettings(master=arguments.master, confs=NOT_QUIET, notice=notice, with_sql=True)
     with ExitStack() as stack:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)

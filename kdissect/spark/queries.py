@@ -32,6 +32,7 @@ from kdissect.spark.startup.jvm import JvmGateway, JvmLaunch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 HEAP = "256m"
 """The most memory of the JVM that only parses."""
@@ -79,8 +80,21 @@ def _check_here(session: "SparkSession", query: str, tables: Collection[str]) ->
 
 def check_columns(session: "SparkSession", query: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise ValueError if a query does not fit these tables. It is resolved against empty ones."""
-    empty = {name: session.createDataFrame([], from_arrow_schema(schema)) for name, schema in schemas.items()}
+    empty = {name: _empty(session, from_arrow_schema(schema)) for name, schema in schemas.items()}
     run_query(session, empty, query)
+
+
+def _empty(session: "SparkSession", schema: "StructType") -> "DataFrame":
+    """Return a table without rows. The JVM makes it, where there is one: an RDD takes half a second."""
+    if is_connect(session):
+        return session.createDataFrame([], schema)
+
+    from pyspark.sql import DataFrame
+
+    java: Any = session
+    of_java = java._jsparkSession.parseDataType(schema.json())  # noqa: SLF001 - nothing public makes it there
+    rows = java._jvm.java.util.ArrayList()  # noqa: SLF001
+    return DataFrame(java._jsparkSession.createDataFrame(rows, of_java), session)  # noqa: SLF001
 
 
 def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":

@@ -53,12 +53,16 @@ operators set, or none.
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to run Spark. `confs` override all other settings; `notice` receives lines for the user."""
+    """How to run Spark. `confs` override all other settings; `notice` receives lines for the user.
+
+    A run `with_sql` uses Spark SQL, which takes as many classes again.
+    """
 
     master: str = LOCAL_MASTER
     confs: Mapping[str, str] = field(default_factory=dict)
     cache: Path = field(default_factory=cache_home)
     notice: Callable[[str], None] = lambda _line: None
+    with_sql: bool = False
 
     @property
     def local(self) -> bool:

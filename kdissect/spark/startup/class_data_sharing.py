@@ -44,10 +44,15 @@ class ArchiveUse(Enum):
 
 
 class ClassArchive:
-    """The archive for one Java, one set of jars and one set of options."""
+    """The archive for one Java, one set of jars, one set of options and one kind of run.
 
-    def __init__(self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> None:
-        name = f"classes-{_fingerprint(java, jars, options)}"
+    A kind of run is a name for the classes that it needs, such as sql.
+    """
+
+    def __init__(
+        self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str], kind: str
+    ) -> None:
+        name = f"classes-{kind}-{_fingerprint(java, jars, options)}"
         self.path = cache / f"{name}.jsa"
         self._seal = seal_path(self.path)
         self._recording = cache / f"{name}.{os.getpid()}.recording"

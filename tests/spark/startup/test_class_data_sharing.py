@@ -23,8 +23,8 @@ def jar(tmp_path: Path) -> Path:
     return path
 
 
-def open_archive(tmp_path: Path, jar: Path, version: str = "17.0.1") -> ClassArchive:
-    return ClassArchive(tmp_path / "cache", Java(tmp_path / "java", version), [jar], ["-Xmx1g"])
+def open_archive(tmp_path: Path, jar: Path, version: str = "17.0.1", kind: str = "rdd") -> ClassArchive:
+    return ClassArchive(tmp_path / "cache", Java(tmp_path / "java", version), [jar], ["-Xmx1g"], kind)
 
 
 def record(archive: ClassArchive) -> None:
@@ -64,6 +64,14 @@ def test_nobody_waits_for_what_the_jvm_leaves_at_its_end(tmp_path: Path, jar: Pa
     assert second.use is ArchiveUse.MAP
     assert second.path.read_bytes() == CONTENTS
     assert not recording(first).exists()
+
+
+def test_a_run_of_another_kind_records_its_own_classes(tmp_path: Path, jar: Path) -> None:
+    record(open_archive(tmp_path, jar))
+    other = open_archive(tmp_path, jar, kind="sql")
+    assert other.use is ArchiveUse.RECORD
+    record(other)
+    assert open_archive(tmp_path, jar).use is open_archive(tmp_path, jar, kind="sql").use is ArchiveUse.MAP
 
 
 def test_one_run_at_a_time_records(tmp_path: Path, jar: Path) -> None:
