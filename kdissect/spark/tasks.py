@@ -42,7 +42,7 @@ from kdissect.report.partials import (
     to_arrow,
 )
 from kdissect.report.timeline.count import SOURCE_TABLES
-from kdissect.report.timeline.count_side_tables import EVENTS
+from kdissect.report.timeline.count_side_tables import WITH_ENDS
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
 from kdissect.streams.registry_traffic import RegistryTraffic
@@ -357,7 +357,7 @@ def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TablesTogether
 def _apart(tables: TableBatches) -> tuple[TableBatches, TableBatches]:
     """Return exchanges with what belongs to them, and the side tables that have rows."""
     others = {name: rows for name, rows in tables.items() if name not in WITH_EXCHANGES and rows.num_rows}
-    if "ends" in tables and any(name in others for name in EVENTS):
+    if "ends" in tables and any(name in others for name in WITH_ENDS):
         others["ends"] = tables["ends"]
     if tables.keys() <= set(WITH_EXCHANGES):
         return tables, others

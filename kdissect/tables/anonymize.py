@@ -42,6 +42,12 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "brokers": {"host": "host"},
     "ends": {"client_host": "host", "server_host": "host"},
     "replica_sets": {"topic": "topic", "topic_id": "topic_id", "capture_file": "capture"},
+    "share_acknowledgements": {
+        "client_id": "client",
+        "group_id": "group",
+        "topic_id": "topic_id",
+        "capture_file": "capture",
+    },
     "tcp_steps": {"client_host": "host", "server_host": "host"},
     "tcp_spans": {"client_host": "host", "server_host": "host", "capture_file": "capture"},
 }

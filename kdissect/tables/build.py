@@ -42,6 +42,7 @@ from kdissect.tables.message_columns import Bools, MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
+from kdissect.tables.share_acknowledgements import share_acknowledgement_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -51,6 +52,8 @@ from kdissect.tables.topic_ids import (
 
 Batches = Mapping[str, pa.RecordBatch]  # by name of the table
 WITHOUT_SCHEMAS = PayloadDecoder()
+SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
+"""Tables made from a batch and its rows of exchanges, beside the public ones."""
 
 
 def dissect_batches(
@@ -197,7 +200,7 @@ def _current_rows(
             if table in wanted
         },
         **({"records": record_rows(batch, exchanges, decoder)} if "records" in wanted else {}),
-        **({"replica_sets": replica_set_rows(batch, exchanges)} if "replica_sets" in wanted else {}),
+        **{table: rows(batch, exchanges) for table, rows in SIDE_TABLES.items() if table in wanted},
     }
 
 

@@ -102,6 +102,7 @@ ON_REQUEST = frozenset(
         "records",
         "ends",
         "replica_sets",
+        "share_acknowledgements",
         "tcp_steps",
         "tcp_spans",
     }
@@ -127,6 +128,23 @@ REPLICA_SETS = _table(
     messages=INT64,
     first_ns=INT64,
     last_ns=INT64,
+    capture_file=TEXT,
+    request_packet=INT64,
+    response_packet=INT64,
+)
+
+# Decisions of members of share groups about records: see `tables.share_acknowledgements`.
+SHARE_ACKNOWLEDGEMENTS = _table(
+    connection=INT64,
+    ordinal=INT64,
+    client_id=TEXT,
+    group_id=TEXT,
+    topic_id=TEXT,
+    partition=INT32,
+    kind=TEXT,
+    records=INT64,
+    deliveries=INT64,
+    time_ns=INT64,
     capture_file=TEXT,
     request_packet=INT64,
     response_packet=INT64,

@@ -206,6 +206,21 @@ GROUP_CAUSES = (
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
     ),
     Cause(
+        name="records_released",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("records_given_back",),
+        judge=stated(0.9),
+        links=FOLLOWS_A_GROUP,
+        needs="members of a share group give back ten records or more, over 3 s or more, while records are "
+        "delivered for the third time; or they refuse for good half of what they decide on",
+        against="a member that ends gives back what it has, once",
+        means="The application fails at these records. A broker gives a record up after as many deliveries "
+        "as group.share.delivery.count.limit allows (5 if it is not set): nobody processes it then.",
+        next="the log of these clients for what fails; the records at these offsets; "
+        "group.share.delivery.count.limit",
+    ),
+    Cause(
         name="small_fetches",
         layer=Layer.CLIENT,
         severity=WARNING,

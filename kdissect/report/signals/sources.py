@@ -28,6 +28,7 @@ from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signa
 from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
 from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
+from kdissect.report.signals.share_signals import SHARE_KINDS, share_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
 from kdissect.report.signals.tls_signals import TLS_KINDS, tls_signals
@@ -66,6 +67,7 @@ SOURCES: tuple[Source, ...] = (
     software_signals,
     lag_signals,
     fetch_signals,
+    share_signals,
     finding_signals,
 )
 
@@ -95,6 +97,7 @@ ALL_KINDS = (
     *SOFTWARE_KINDS,
     *LAG_KINDS,
     *FETCH_KINDS,
+    *SHARE_KINDS,
     *FINDING_KINDS,
 )
 KINDS: dict[str, SignalKind] = {kind.name: kind for kind in ALL_KINDS}

@@ -1,4 +1,4 @@
-"""Tables that are counted without exchanges: events of groups and of transactions, and what replicas told.
+"""Tables that are counted without exchanges: events of groups and transactions, replicas, share groups.
 
 Their rows are few. Batches of them are gathered before they are counted, since each costs milliseconds of
 calls, however few its rows are.
@@ -14,12 +14,17 @@ from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.exchange_columns import connection_rows, make_timeline_table
-from kdissect.report.timeline.signal_tables import REPLICA_STATES
+from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
 from kdissect.tables.schemas import ENDS
 
 EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
 """The tables of events that are counted, by the name of the table that they come from."""
+
+WITH_ENDS = (*EVENTS, "share_acknowledgements")
+"""Tables whose rows get the host of their client from `ends`."""
+
+SECOND = 10**9
 
 
 def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
@@ -48,3 +53,17 @@ def count_replica_states(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dic
     columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
     columns["order_ns"] = told.column("first_ns")
     return {REPLICA_STATES.name: limit_rows(REPLICA_STATES, make_timeline_table(REPLICA_STATES, columns))}
+
+
+def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+    """Return the rows of SHARES, if there are `share_acknowledgements`."""
+    if "share_acknowledgements" not in tables or not tables["share_acknowledgements"].num_rows:
+        return {}
+    told = TableColumns(tables["share_acknowledgements"])
+    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
+    columns["client_host"] = ends.text("client_host").take(connection_rows(ends, told.ints("connection")))
+    columns["second"] = told.ints("time_ns") // SECOND
+    columns |= {name: told.column("time_ns") for name in ("first_ns", "last_ns", "order_ns")}
+    columns["messages"] = np.ones(told.rows, np.int64)
+    return {SHARES.name: limit_rows(SHARES, make_timeline_table(SHARES, columns))}

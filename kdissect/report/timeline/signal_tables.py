@@ -131,9 +131,30 @@ REPLICA_STATES = PartialTable(
 )
 """Leaders and in-sync replicas of partitions, and when messages told them."""
 
+SHARES = PartialTable(
+    "share_seconds",
+    keys=(
+        ("second", INT64),  # since the epoch
+        *WHO,
+        ("group_id", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+        ("kind", TEXT),
+    ),
+    sums=("messages", "records"),
+    lowest=("first_ns",),
+    highest=("last_ns", "deliveries"),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE, ("connection", INT64)),
+    most=50_000,
+    spare=(("partition",), ("client_id", "client_host")),
+)
+"""Records that members of share groups get, accept, give back and refuse."""
+
 COMMITTED = replace(POSITIONS, name="committed_positions")
 """Positions of groups and ends of logs by step of this grid."""
 
 SIGNAL_TABLES = {
-    part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, REPLICA_STATES, COMMITTED)
+    part.name: part
+    for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, REPLICA_STATES, SHARES, COMMITTED)
 }

@@ -19,6 +19,7 @@ from tests.helpers.told_groups import (
     leave,
     produce,
 )
+from tests.helpers.told_shares import RELEASED, share_fetch, takes_records
 
 
 def member(story, host, client_id, at_ms=0.0):
@@ -302,7 +303,21 @@ def first_join(story):
     heartbeats(line, 10_500, 29_000, "newcomer-1", 1)
 
 
+def gives_records_back(story):
+    line = story.connect("10.1.0.2", client_id="failing")
+    takes_records(line, times=50, types=(RELEASED,), deliveries=5)
+
+
+def accepts_records(story):
+    """One member accepts all; another one gives back what it has when it ends."""
+    takes_records(story.connect("10.1.0.2", client_id="sound"), times=50, deliveries=2)
+    ending = story.connect("10.1.0.3", client_id="ending")
+    share_fetch(ending, 9_000, decided=[((200, 299), (RELEASED,))])
+    ending.send(9_010, True, b"", "FA")
+
+
 CASES = {
+    "records_released": (gives_records_back, accepts_records),
     "slow_consumer": (slow_consumer, changes_its_topics),
     "session_timeout": (session_timeout, leaves_in_order),
     "rebalance_loop": (rebalance_loop, joins_of_many),

@@ -3,9 +3,14 @@
 import pyarrow as pa
 
 from kdissect.report.partials import merge, summarise
-from kdissect.report.timeline.count_side_tables import EVENTS, count_events, count_replica_states
+from kdissect.report.timeline.count_side_tables import (
+    EVENTS,
+    count_events,
+    count_replica_states,
+    count_shares,
+)
 from kdissect.report.timeline.grid import Grid
-from kdissect.tables.schemas import ENDS, GROUP_EVENTS, REPLICA_SETS
+from kdissect.tables.schemas import ENDS, GROUP_EVENTS, REPLICA_SETS, SHARE_ACKNOWLEDGEMENTS
 
 GRID = Grid(0, 10, 10)
 EVENT = {"connection": 7, "ordinal": 1, "event": "join", "group_id": "readers", "time_ns": 5}
@@ -40,6 +45,8 @@ def test_nothing_is_counted_of_empty_tables():
     empty = {"group_events": GROUP_EVENTS.empty_table(), "replica_sets": REPLICA_SETS.empty_table()}
     assert count_events(empty) == count_events({}) == {}
     assert count_replica_states(empty) == count_replica_states({}) == {}
+    nothing = {"share_acknowledgements": SHARE_ACKNOWLEDGEMENTS.empty_table()}
+    assert count_shares(nothing) == count_shares({}) == {}
 
 
 def test_a_replica_set_is_one_row_however_often_it_is_told():
@@ -49,3 +56,18 @@ def test_a_replica_set_is_one_row_however_often_it_is_told():
     (rows,) = count_replica_states({"replica_sets": pa.Table.from_pylist(told, REPLICA_SETS)}).values()
     (row,) = rows.to_pylist()
     assert (row["leader_id"], row["messages"], row["first_ns"], row["last_ns"]) == (2, 2, 3, 7)
+
+
+def test_acknowledgements_add_up_by_second_and_kind_with_the_host_of_their_connection():
+    row = {"connection": 7, "group_id": "queue", "kind": "release", "records": 2, "deliveries": 0}
+    told = [row | {"time_ns": time} for time in (3, 5, 2_000_000_000)]
+    tables = {"share_acknowledgements": pa.Table.from_pylist(told, SHARE_ACKNOWLEDGEMENTS)}
+    (rows,) = count_shares(tables | {"ends": pa.Table.from_pylist([HOSTS], ENDS)}).values()
+    first, second = rows.sort_by("second").to_pylist()
+    assert (first["second"], first["records"], first["messages"], first["client_host"]) == (
+        0,
+        4,
+        2,
+        "10.1.0.2",
+    )
+    assert (first["first_ns"], first["last_ns"], second["second"]) == (3, 5, 2)
