@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from kdissect.exchanges.filter import groups_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.create_topics import missing_topics
@@ -21,18 +19,19 @@ from kdissect.replay.disposition import (
     sums,
 )
 from kdissect.replay.engine.run import Replay
-from kdissect.replay.engine.schedule import Schedule, without_long_gaps
-from kdissect.replay.engine.sharding import Component, components_of, shard_requests
+from kdissect.replay.engine.schedule import LongGaps, Schedule
+from kdissect.replay.engine.sharding import Component, components_of, shard_requests, shard_size
 from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.share import FIRST_VERSION
 from kdissect.replay.load.captured_cluster import CapturedTopic
+from kdissect.replay.load.known_requests import AlikeGroups, AlikeRequests
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
-from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, request_column, sent_mask
-from kdissect.replay.load.request_table import Chosen, numbered
+from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, column_blocks, distinct_of
+from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import wall_ns
-from kdissect.replay.plan_totals import PlanTotals
+from kdissect.replay.plan_totals import PeakRates, PlanTotals
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.settings import (
     Groups,
@@ -42,7 +41,6 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.leaders import LEAST_METADATA
-from kdissect.streams.flow_state import Int64s
 from kdissect.text import format_address, format_uuid, parse_address
 
 VERSION_LIMITS: Mapping[int, tuple[int, int]] = {
@@ -66,7 +64,6 @@ BEFORE_GENERATION_2: Mapping[int, int] = {
 """API -> highest version that may be sent in a transaction of the first generation (KIP-890)."""
 
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
-RATE_WINDOW_NS = 1_000_000_000
 CHOSEN_GROUPS: Mapping[Groups, str] = {
     Groups.OFF: "the capture has no consumer groups",
     Groups.SIMPLE: "consumer groups: commits without members, since the capture shows no members (--groups)",
@@ -84,11 +81,12 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     With `prepared` the topics that `prepare` would create count as if they were there.
     """
     context, loaded = replay.context(), replay.loaded
-    totals = PlanTotals(loaded.retries.keys() | loaded.repeats.keys())
+    totals, retries = PlanTotals(len(loaded.items)), loaded.retries.keys() | loaded.repeats.keys()
     present = context.cluster.topics.keys() | {topic.name for topic in missing_topics(replay) if prepared}
-    for alike in loaded.known.alike(loaded.items.refusals()):
-        _plan_alike(context, loaded.items, alike, totals, present)
-    sent = Chosen(loaded.items, totals.sent())
+    groups = loaded.known.alike(loaded.items.refusals_of)
+    for alike in groups:
+        _plan_alike(context, loaded.items, alike, groups, totals, present)
+    sent = Chosen(loaded.items, totals.sent(groups, loaded.items, retries))
     check(len(loaded.items), totals.dispositions)
     would_be_sent = {"would be sent": totals.dispositions[Disposition.ANSWERED]}
     return {
@@ -111,30 +109,35 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
         "load": _load(replay, sent),
         "records": loaded.records,
         "record_bytes": loaded.record_bytes,
-        "retries": len(loaded.retries.keys() | loaded.repeats.keys()),
+        "retries": len(retries),
         "settings": _settings(replay.settings),
         "warnings": [*_warnings(replay), *_nameless(totals.nameless_ids)],
     }
 
 
 def _plan_alike(
-    context: ReplayContext, items: ReplayItems, alike: Int64s, totals: PlanTotals, present: Collection[str]
+    context: ReplayContext,
+    items: ReplayItems,
+    alike: AlikeRequests,
+    groups: AlikeGroups,
+    totals: PlanTotals,
+    present: Collection[str],
 ) -> None:
     """Add requests of one shape to the totals: what becomes of the first becomes of all.
 
     Commits differ in their offsets and the texts beside them, so each is converted on its own.
     """
-    item = items[int(alike[0])]
-    totals.requests = alike
+    item = items[alike.first]
+    totals.count = alike.size
     try:
         version = _version_of(context, item, totals, present)
     except SkipRequest as skip:
         totals.add_skipped(item, skip)
         return
-    if len(alike) > 1 and item.request.key == ApiKey.OFFSET_COMMIT and version != item.request.version:
+    if alike.size > 1 and item.request.key == ApiKey.OFFSET_COMMIT and version != item.request.version:
         context.notes.forget(item.request.index)
-        for index in alike:
-            _plan_alike(context, items, index[None], totals, present)
+        for index in groups.members(alike.first).tolist():
+            _plan_alike(context, items, AlikeRequests(index, 1), groups, totals, present)
         return
     totals.add_sent(item, version)
     totals.add_notes(context.notes.by_request.pop(item.request.index, ()))
@@ -183,7 +186,7 @@ def _check_topics(context: ReplayContext, key: int, body: Tree, present: Collect
 
 def _capture(replay: Replay) -> dict[str, Any]:
     capture, loaded = replay.capture, replay.loaded
-    connections = set(numbered(loaded.items.column("connection"))[0].tolist())
+    connections = distinct_of(loaded.items, "connection")
     return {
         "files": list(capture.files),
         "requests": len(loaded.items),
@@ -262,7 +265,7 @@ def _timers(replay: Replay, sent: Sequence[ReplayItem]) -> list[str]:
     speed = replay.settings.speed
     if speed == 1 or replay.settings.pace is Pace.ASAP:
         return []
-    keys = set(np.unique(request_column(sent, "key")).tolist())
+    keys = distinct_of(sent, "key")
     notes = []
     if ApiKey.FETCH in keys:
         notes.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
@@ -296,20 +299,20 @@ def _load(replay: Replay, sent: Sequence[ReplayItem]) -> dict[str, Any]:
             "processes": [],
             "components": {"count": 0, "largest": None},
         }
-    times, removed = without_long_gaps(request_column(sent, "first_ns"), settings.max_gap_ns)
-    table = Schedule(settings.pace, settings.speed, int(times[0]), 0, int(settings.ramp_s * 1e9))
-    due_ns, sizes = table.dues_ns(times), request_column(sent, "frame_size")
-    _, windows = numbered(due_ns // RATE_WINDOW_NS)
+    gaps, peaks = LongGaps(settings.max_gap_ns), PeakRates()
+    table = Schedule(settings.pace, settings.speed, sent[0].request.first_ns, 0, int(settings.ramp_s * 1e9))
+    for first_ns, sizes in column_blocks(sent, "first_ns", "frame_size"):
+        peaks.add(table.dues_ns(gaps.without(first_ns)), sizes)
     components = components_of(replay.loaded)
     shards = shard_requests(replay.loaded, settings, components)
     return {
-        "duration_s": int(due_ns[-1]) / 1e9,
-        "removed_gaps_s": removed / 1e9,
-        "peak_requests_per_s": int(np.bincount(windows).max()),
-        "peak_bytes_per_s": int(np.bincount(windows, sizes).max()),
-        "bytes": int(sizes.sum()),
-        "connections": len(numbered(request_column(sent, "connection"))[0]),
-        "processes": [int(sent_mask(share).sum()) for share in shards],
+        "duration_s": peaks.last_ns / 1e9,
+        "removed_gaps_s": gaps.removed_ns / 1e9,
+        "peak_requests_per_s": peaks.requests,
+        "peak_bytes_per_s": peaks.bytes,
+        "bytes": peaks.all_bytes,
+        "connections": len(distinct_of(sent, "connection")),
+        "processes": [shard_size(share).requests for share in shards],
         "components": _components(components),
     }
 
@@ -363,7 +366,8 @@ def _warnings(replay: Replay) -> Iterator[str]:
     """Yield what the operator should know before a run."""
     loaded = replay.loaded
     yield from replay.capture.warnings
-    largest = int(loaded.items.column("frame_size").max(initial=0))
+    sizes = (int(size.max(initial=0)) for (size,) in column_blocks(loaded.items, "frame_size"))
+    largest = max(sizes, default=0)
     if largest > REQUEST_LIMIT:
         yield f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} by default"
     if replay.capture.headless:

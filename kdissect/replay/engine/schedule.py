@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.settings import Pace
 from kdissect.streams.flow_state import Int64s
 
@@ -52,11 +52,12 @@ class Schedule:
 
         Items that are never sent have 0.
         """
-        offsets = np.zeros(len(items), np.int64)
-        places = np.flatnonzero(sent_mask(items))
-        times, _ = without_long_gaps(request_column(items, "first_ns")[places], max_gap_ns)
-        offsets[places] = self._elapsed_ns(times)
-        return array("q", offsets.tobytes())
+        offsets, gaps = array("q"), LongGaps(max_gap_ns)
+        for first_ns, sent in column_blocks(items, "first_ns", "sent"):
+            some = np.zeros(len(first_ns), np.int64)
+            some[sent] = self._elapsed_ns(gaps.without(first_ns[sent]))
+            offsets.frombytes(some.tobytes())
+        return offsets
 
     def _elapsed_ns(self, captured_ns: Int64s) -> Int64s:
         """Return how long after the start requests of these captured times are due."""
@@ -71,9 +72,22 @@ class Schedule:
         return np.rint(elapsed).astype(np.int64)
 
 
-def without_long_gaps(times_ns: Int64s, most_ns: int | None) -> tuple[Int64s, int]:
-    """Return sorted times with gaps of at most `most_ns` between them, and how much time was removed."""
-    if most_ns is None or not len(times_ns):
-        return times_ns, 0
-    removed = np.maximum(np.diff(times_ns, prepend=times_ns[:1]) - most_ns, 0).cumsum()
-    return times_ns - removed, int(removed[-1])
+class LongGaps:
+    """Gaps between requests that are shortened: how much time they take from those behind them."""
+
+    def __init__(self, most_ns: int | None) -> None:
+        """`most_ns` is how long a gap may be; None: as long as it is."""
+        self.removed_ns = 0  # in all
+        self._most_ns = most_ns
+        self._last_ns: int | None = None  # the last time that was looked at
+
+    def without(self, times_ns: Int64s) -> Int64s:
+        """Return times with shortened gaps between them; they follow those that were given before."""
+        if self._most_ns is None or not len(times_ns):
+            return times_ns
+        before_ns = times_ns[:1] if self._last_ns is None else self._last_ns
+        gaps_ns = np.maximum(np.diff(times_ns, prepend=before_ns) - self._most_ns, 0)
+        removed_ns = self.removed_ns + gaps_ns.cumsum()
+        self._last_ns, self.removed_ns = int(times_ns[-1]), int(removed_ns[-1])
+        shortened: Int64s = times_ns - removed_ns
+        return shortened

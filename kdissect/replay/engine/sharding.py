@@ -20,8 +20,8 @@ import numpy as np
 from kdissect.files import processor_count
 from kdissect.replay.load.connection_groups import Tie
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
-from kdissect.replay.load.request_table import Chosen, numbered
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks
+from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.settings import ReplaySettings
 
 BYTES_PER_REQUEST = 20_000  # that cost a sender as much as one request more: 21 µs, at about 1 GB/s
@@ -66,11 +66,12 @@ def components_of(loaded: ReplayInput) -> tuple[Component, ...]:
 
 
 def _put_together(loaded: ReplayInput) -> tuple[Component, ...]:
-    sent = loaded.items.sent()
-    connections, sizes = (loaded.items.column(name)[sent] for name in ("connection", "frame_size"))
-    numbers, places = numbered(connections)
-    requests = dict(zip(numbers.tolist(), np.bincount(places).tolist(), strict=True))
-    size = dict(zip(numbers.tolist(), np.bincount(places, sizes).astype(np.int64).tolist(), strict=True))
+    requests, size = Counter[int](), Counter[int]()
+    for connections, sizes, sent in column_blocks(loaded.items, "connection", "frame_size", "sent"):
+        numbers, places = np.unique(connections[sent], return_inverse=True)
+        requests.update(dict(zip(numbers.tolist(), np.bincount(places).tolist(), strict=True)))
+        size_of = np.bincount(places, sizes[sent]).astype(np.int64)
+        size.update(dict(zip(numbers.tolist(), size_of.tolist(), strict=True)))
     waiting = _unite_by_order(loaded)
     groups = loaded.connection_groups.groups(requests)
     owners = {connection: number for number, group in enumerate(groups) for connection in group}
@@ -146,12 +147,15 @@ def deal(items: Sequence[ReplayItem], owners: Mapping[int, int], count: int) -> 
 
     The first one also has what is never sent.
     """
-    connections, sent = request_column(items, "connection"), sent_mask(items)
-    numbers, places = numbered(connections)
-    owner = np.array([owners.get(connection, 0) for connection in numbers.tolist()], np.int32)[places]
-    owner[~sent] = 0
-    shares = (np.flatnonzero(owner == number).astype(np.int32) for number in range(count))
-    return [Chosen(items, array("i", share.tobytes())) for share in shares]
+    shares, begin = [array("i") for _ in range(count)], 0
+    for connections, sent in column_blocks(items, "connection", "sent"):
+        numbers, places = np.unique(connections, return_inverse=True)
+        owner = np.array([owners.get(connection, 0) for connection in numbers.tolist()], np.int32)[places]
+        owner[~sent] = 0
+        for number, share in enumerate(shares):
+            share.frombytes((begin + np.flatnonzero(owner == number)).astype(np.int32).tobytes())
+        begin += len(connections)
+    return [Chosen(items, share) for share in shares]
 
 
 def _wanted(requests: int, settings: ReplaySettings) -> int:
@@ -178,8 +182,10 @@ class ShardSize(NamedTuple):
 
 def shard_size(items: Sequence[ReplayItem]) -> ShardSize:
     """Return how much of some requests is sent."""
-    sizes = request_column(items, "frame_size")[sent_mask(items)]
-    return ShardSize(len(sizes), int(sizes.sum()))
+    requests = size = 0
+    for sizes, sent in column_blocks(items, "frame_size", "sent"):
+        requests, size = requests + int(sent.sum()), size + int(sizes[sent].sum())
+    return ShardSize(requests, size)
 
 
 def part_settings(settings: ReplaySettings, number: int, parts: Sequence[ShardSize]) -> ReplaySettings:

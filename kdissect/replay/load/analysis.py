@@ -29,7 +29,7 @@ from kdissect.replay.load.policy import Refusal, refusal_by_content, refusal_by_
 from kdissect.replay.load.prior_members import PriorMembers
 from kdissect.replay.load.repeated_messages import CapturedAnswer, RepeatedMessages
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
+from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, column_blocks
 from kdissect.replay.load.request_table import Request, numbered
 from kdissect.replay.load.requests import PROGRESS_STEP, Capture
 from kdissect.replay.load.retries import RetryFinder
@@ -77,7 +77,6 @@ def load(
         loaded.source.addresses.add((host, port or 0))
     count = len(capture.requests)
     loaded.items.make_room()
-    loaded.bodies.make_room(count)
     hosts = {connection: capture.client_host(connection) for connection in capture.clients}
     known = loaded.known = KnownRequests(capture.requests, capture.logged, hosts)
     loader = _Loader(loaded, settings, spool)
@@ -91,7 +90,8 @@ def load(
     if settings.pace is Pace.THINK:
         loaded.items.set_anchors(*captured_anchors(loaded.items))
     loaded.caps = _most_in_flight(loaded.items)
-    capture.logged = known.logged = None
+    capture.logged = None
+    known.forget_facts()
     return loaded
 
 
@@ -149,7 +149,7 @@ class _Loader:
         """Have all requests looked at of whose kind one says that each matters."""
         known, request = self._loaded.known, item.request
         if request.key == ApiKey.FETCH and self._sessions.needs_all(request, body):
-            known.mark(known.others_like(request.index))
+            known.mark_shape(request.index)
         if request.key == ApiKey.PRODUCE and self._retries.has_failed_records:
             known.mark_anonymous()
 
@@ -254,7 +254,11 @@ class _Loader:
 
 def _most_in_flight(items: ReplayItems) -> dict[int, int]:
     """Return how many requests each connection had in flight at most."""
-    connections, place = numbered(items.column("connection"))
-    most = np.ones(len(connections), np.int64)
-    np.maximum.at(most, place, items.column("in_flight"))
-    return dict(zip(connections.tolist(), most.tolist(), strict=True))
+    most: dict[int, int] = {}
+    for connections, in_flight in column_blocks(items, "connection", "in_flight"):
+        each, place = numbered(connections)
+        largest = np.ones(len(each), np.int64)
+        np.maximum.at(largest, place, in_flight)
+        for connection, count in zip(each.tolist(), largest.tolist(), strict=True):
+            most[connection] = max(count, most.get(connection, 1))
+    return most

@@ -11,8 +11,9 @@ These are facts of the capture (*happens-before*): no client reads what is not w
 sent is no condition.
 """
 
+import struct
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -28,7 +29,8 @@ from kdissect.protocol.records.batches import (
     whole_batches,
 )
 from kdissect.replay.identifiers import ClientKey, TopicPartition
-from kdissect.replay.load.request_table import Request
+from kdissect.replay.load.request_table import Interned, Request
+from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.streams.flow_state import Int64s
 
@@ -51,7 +53,7 @@ class _Writers:
     """The Produce requests that wrote a partition, by the captured offset of their batches."""
 
     def __init__(self) -> None:
-        self.offsets, self.requests = array("q"), array("q")
+        self.offsets, self.requests = array("q"), array("i")
         self._sorted = True
 
     def add(self, offset: int, request: int) -> None:
@@ -62,7 +64,7 @@ class _Writers:
     def extend(self, offsets: Int64s, requests: Int64s) -> None:
         self._sorted = False
         self.offsets.frombytes(offsets.tobytes())
-        self.requests.frombytes(requests.tobytes())
+        self.requests.frombytes(requests.astype(np.int32).tobytes())
 
     def sort(self) -> None:
         if not self._sorted:
@@ -72,35 +74,40 @@ class _Writers:
 
 def _sorted(first: "array[int]", second: "array[int]") -> tuple["array[int]", "array[int]"]:
     """Return two columns sorted by the first, then by the second."""
-    columns = [np.frombuffer(column, np.int64) for column in (first, second)]
-    order = np.lexsort(columns[::-1])
-    one, other = (array("q", column[order].tobytes()) for column in columns)
+    columns = first, second
+    order = np.lexsort([np.frombuffer(column, column.typecode) for column in columns[::-1]])
+    one, other = (
+        array(column.typecode, np.frombuffer(column, column.typecode)[order].tobytes()) for column in columns
+    )
     return one, other
 
 
-class _ReadColumns:
-    """Contents of fetch answers in columns: a row for each partition, sorted by request at the end."""
+READ_ROW = struct.Struct("<qqi")  # offset and size as in `PartitionRead`, number of the partition
+READ_DTYPE = np.dtype([("following", "<i8"), ("size", "<i8"), ("partition", "<i4")])
+
+
+class _ReadRows:
+    """Contents of fetch answers, a row for each partition, in the order of the requests."""
 
     def __init__(self) -> None:
-        self._partitions: list[TopicPartition] = []
-        self._rows: list[Int64s] = []  # columns of request, number of the partition, offset and size
+        self.partitions = Interned[TopicPartition]()
+        self._requests, self._rows = array("i"), RowFile(READ_ROW.size)
 
-    def add(self, partition: TopicPartition, requests: Int64s, following: Int64s, sizes: Int64s) -> None:
-        numbers = np.full(len(requests), len(self._partitions))
-        self._partitions.append(partition)
-        self._rows.append(np.stack([requests, numbers, following, sizes], axis=1))
-
-    def finish(self) -> None:
-        rows = np.concatenate([np.zeros((0, 4), np.int64), *self._rows])
-        self._rows = [rows[np.lexsort([rows[:, 1], rows[:, 0]])]]
-        self._requests = array("q", self._rows[0][:, 0].tobytes())
+    def add(self, requests: Int64s, partitions: Int64s, following: Int64s, sizes: Int64s) -> None:
+        rows = np.empty(len(requests), READ_DTYPE)
+        for name, column in (("following", following), ("size", sizes), ("partition", partitions)):
+            rows[name] = column
+        self._requests.frombytes(requests.astype(np.int32).tobytes())
+        self._rows.append(rows.tobytes())
 
     def reads(self, index: int) -> Reads:
-        first = bisect_left(self._requests, index)
-        if first == len(self._requests) or self._requests[first] != index:
-            return NOTHING_READ
-        rows = self._rows[0][first : bisect_right(self._requests, index)].tolist()
-        return {self._partitions[number]: PartitionRead(*read) for _, number, *read in rows}
+        requests, row = self._requests, bisect_left(self._requests, index)
+        found = {}
+        while row < len(requests) and requests[row] == index:
+            following, size, number = READ_ROW.unpack_from(*self._rows.place(row))
+            found[self.partitions.values[number]] = PartitionRead(following, size)
+            row += 1
+        return found or NOTHING_READ
 
 
 class CapturedReads:
@@ -114,12 +121,13 @@ class CapturedReads:
         self._transaction_ends: dict[int, tuple[array[int], array[int]]] = {}  # producer -> times, requests
         self._markers: list[tuple[int, int, int]] = []  # fetch, time of its answer, producer
         self._commits: list[tuple[int, int, ClientKey, tuple[TopicPartition, ...]]] = []  # request, its time
-        self._columns = _ReadColumns()
+        self._rows = _ReadRows()  # of requests that were not looked at
+        self._committed: set[tuple[ClientKey, TopicPartition]] = set()
 
     def reads(self, index: int) -> Reads:
         """Return what the captured answer of a fetch had."""
         known = self._reads.get(index)
-        return self._columns.reads(index) if known is None else known
+        return self._rows.reads(index) if known is None else known
 
     def writers_before(self, partition: TopicPartition, offset: int) -> tuple["array[int]", int]:
         """Return the requests that wrote a partition, and how many of them wrote before an offset."""
@@ -156,17 +164,25 @@ class CapturedReads:
         """Note that requests wrote batches at captured offsets."""
         self._writers[partition].extend(offsets, requests)
 
-    def add_reads(
-        self,
-        client: ClientKey,
-        partition: TopicPartition,
-        requests: Int64s,
-        answered_ns: Int64s,
-        following: Int64s,
-        sizes: Int64s,
+    def number(self, partition: TopicPartition) -> int:
+        """Return the number of a partition for `add_reads`."""
+        return self._rows.partitions.number(partition)
+
+    def add_reads(self, requests: Int64s, partitions: Int64s, following: Int64s, sizes: Int64s) -> None:
+        """Note what the answers of fetches had, as in `PartitionRead`.
+
+        The requests follow those that were added before, and have been looked at by nobody.
+        """
+        self._rows.add(requests, partitions, following, sizes)
+
+    def is_committed(self, client: ClientKey, partition: TopicPartition) -> bool:
+        """Return whether a client commits offsets of a partition, in a request that was looked at."""
+        return (client, partition) in self._committed
+
+    def add_reader(
+        self, client: ClientKey, partition: TopicPartition, answered_ns: Int64s, requests: Int64s
     ) -> None:
-        """Note what the answers of a client's fetches had of a partition, as in `PartitionRead`."""
-        self._columns.add(partition, requests, following, sizes)
+        """Note which fetches of a client read something of a partition, and when they were answered."""
         times, readers = self._readers.setdefault((client, partition), (array("q"), array("q")))
         times.frombytes(answered_ns.tobytes())
         readers.frombytes(requests.tobytes())
@@ -175,7 +191,6 @@ class CapturedReads:
         """Find what needs the whole capture."""
         for writers in self._writers.values():
             writers.sort()
-        self._columns.finish()
         readers = {reader: _sorted(*columns) for reader, columns in self._readers.items()}
         for index, first_ns, client, partitions in self._commits:
             last = set()
@@ -195,6 +210,7 @@ class CapturedReads:
         self._markers.clear()
         self._readers.clear()
         self._transaction_ends.clear()
+        self._committed.clear()
 
     def _take_fetch(self, request: Request, response: Tree, client: ClientKey, names: Names) -> None:
         reads: dict[TopicPartition, PartitionRead] = {}
@@ -221,6 +237,7 @@ class CapturedReads:
         )
         if partitions:
             self._commits.append((request.index, request.first_ns, client, partitions))
+            self._committed.update((client, partition) for partition in partitions)
 
 
 def _partitions(

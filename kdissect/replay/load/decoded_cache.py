@@ -7,16 +7,14 @@ kept twice they would cost more than they save.
 
 import marshal
 from array import array
-from collections.abc import Callable
-
-import numpy as np
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
-from kdissect.replay.load.request_table import Int32s, Request
+from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
-from kdissect.streams.flow_state import Int64s
 
 MOST_BYTES = 4096  # of a frame
 MOST_REPEATED = 1 << 11  # bodies
@@ -24,46 +22,59 @@ WINDOW_BYTES = 1 << 16  # are read at once: bodies lie in the order in which mos
 
 
 class DecodedCache:
-    """The bodies of all requests, by their number in the order of the capture."""
+    """The bodies of requests, by their number in the order of the capture.
+
+    Requests without an own body have that of another one, if `like` names one to share.
+    """
 
     def __init__(self) -> None:
-        self._at: array[int] = array("q")  # -1: none is kept
-        self._sizes: array[int] = array("i")
+        self._indices, self._at, self._sizes = array("i"), array("q"), array("i")  # of all that are kept
+        self._like: Callable[[int], int] | None = None
+        self._shared: frozenset[int] = frozenset()
         self._window, self._begin = b"", 0
         self._repeated: dict[int, bytes] = {}  # bodies of many requests, by position
 
-    def make_room(self, count: int) -> None:
-        """Have a place for each of so many requests."""
-        self._at, self._sizes = array("q", [-1]) * count, array("i", [0]) * count
-
     def put(self, index: int, body: Tree | None, frame: SpoolSlot, spool: Spool) -> None:
-        """Keep the body of a request."""
+        """Keep the body of a request, which comes after those that are kept."""
         if body is not None and frame.size <= MOST_BYTES:
-            self._at[index], self._sizes[index] = spool.put(marshal.dumps(body))
+            at, size = spool.put(marshal.dumps(body))
+            self._indices.append(index)
+            self._at.append(at)
+            self._sizes.append(size)
 
-    def copy(self, indices: Int64s, sources: Int64s | Int32s) -> None:
-        """Keep for some requests the bodies of others, which are equal."""
-        for column in (self._at, self._sizes):
-            values = np.frombuffer(column, column.typecode)
-            values[indices] = values[sources]
+    def share(self, like: Callable[[int], int], shared: Iterable[int]) -> None:
+        """Have requests without a body use that of the request that `like` returns for them.
+
+        It must be among those in `shared`.
+        """
+        self._like, self._shared = like, frozenset(shared)
+
+    def _place(self, index: int) -> int:
+        """Return where the body of a request is noted, -1 if none is kept."""
+        place = bisect_left(self._indices, index)
+        if place < len(self._indices) and self._indices[place] == index:
+            return place
+        other = index if self._like is None else self._like(index)
+        return self._place(other) if other != index and other in self._shared else -1
 
     def get(self, index: int, read: Callable[[SpoolSlot], bytes | None]) -> Tree | None:
         """Return a copy of a body, which the caller may change; None if none was kept."""
-        at = self._at[index]
-        if at < 0:
+        place = self._place(index)
+        if place < 0:
             return None
+        at, size = self._at[place], self._sizes[place]
         begin = at - self._begin
         if begin < 0:
             known = self._repeated.get(at)
             if known is None:
                 if len(self._repeated) >= MOST_REPEATED:
                     self._repeated.clear()
-                known = self._repeated[at] = read(SpoolSlot(at, self._sizes[index])) or b""
+                known = self._repeated[at] = read(SpoolSlot(at, size)) or b""
             repeated: Tree = marshal.loads(known)  # noqa: S302 - our own file
             return repeated
-        if begin > len(self._window) - self._sizes[index]:
+        if begin > len(self._window) - size:
             self._window, self._begin, begin = read(SpoolSlot(at, WINDOW_BYTES)) or b"", at, 0
-        data = memoryview(self._window)[begin : begin + self._sizes[index]]
+        data = memoryview(self._window)[begin : begin + size]
         tree: Tree = marshal.loads(data)  # noqa: S302 - our own file
         return tree
 

@@ -1,175 +1,207 @@
 """Which requests of a log need no look, since an earlier one of their shape has told all of it.
 
-In: the shapes and facts of all requests (`request_shapes`), and the columns of the requests. Out: a mask of
-those that have to be looked at, in which more can be marked while the load goes on, and the facts of the
-others.
+In: the shapes of all requests (`request_shapes`), and the columns of the requests. Out: which of them have to
+be looked at, in order; more can be marked while the load goes on.
 
 A request is looked at if it is the first of its shape, or has none. So is a Produce request that may be a
-retry (its producer wrote the same sequence number twice), one before or after which its producer changed the
-connection, and each one if the capture has producers without facts.
+retry or tells an order (`telling_produces`), and each one if the capture has producers without facts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.load.frame_places import ranges
+from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s, Request, RequestTable, numbered
-from kdissect.replay.load.shaped_messages import NONE, PRODUCED, ProducedFacts
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s, Request, RequestTable
+from kdissect.replay.load.shaped_messages import PRODUCED, ProducedFacts
+from kdissect.replay.load.telling_produces import telling_produces
 from kdissect.streams.flow_state import Int64s
 
 LOOK = b"\x01"
-SEQUENCE, PARTITION, EPOCH, PRODUCER = (
-    ProducedFacts._fields.index(name) for name in ("sequence", "partition", "epoch", "producer")
-)
+EMPTY = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedShapes:
-    """The shapes of all requests of a log, and their facts. `edges` says where those of each begin."""
+class AlikeRequests(NamedTuple):
+    """Requests of one shape for which the same was decided."""
 
-    shapes: Int32s
-    edges: Int64s
-    facts: Int64s
-
-    def rows(self, requests: Int64s, width: int) -> tuple[Int64s, Int64s]:
-        """Return the facts of some requests as rows of a width, and the request of each row."""
-        counts = self.edges[requests + 1] - self.edges[requests]
-        return self.facts[ranges(self.edges[requests], counts)].reshape(-1, width), np.repeat(
-            requests, counts // width
-        )
-
-    def columns(self, requests: Int64s, width: int, wanted: Sequence[int]) -> list[Int64s]:
-        """Return some columns of the facts of requests, in rows of a width, and the request of each row."""
-        counts = self.edges[requests + 1] - self.edges[requests]
-        columns = [np.empty(int(counts.sum()) // width, np.int64) for _ in range(len(wanted) + 1)]
-        filled = 0
-        for begin in range(0, len(requests), ROWS_AT_ONCE):
-            rows, owners = self.rows(requests[begin : begin + ROWS_AT_ONCE], width)
-            for column, values in zip(columns, (*rows.T[list(wanted)], owners), strict=True):
-                column[filled : filled + len(owners)] = values
-            filled += len(owners)
-        return columns
+    first: int
+    size: int
 
 
 class KnownRequests:
     """The requests of a log by their shapes."""
 
-    def __init__(self, table: Sequence[Request], logged: LoggedShapes | None, hosts: dict[int, str]) -> None:
+    def __init__(
+        self, table: Sequence[Request], logged: LoggedShapes | None, hosts: Mapping[int, str]
+    ) -> None:
         """`hosts` are those of clients, by connection. Without shapes every request has to be looked at."""
-        count = len(table)
-        self.logged, self._marked_anonymous = logged, False
-        self._order = np.zeros(0, np.int32)
-        self._starts = np.zeros(1, np.int64)
-        self.first: Int32s = np.arange(count, dtype=np.int32)  # the first request of the shape of each
-        looked = np.ones(count, bool)
-        if logged is not None and isinstance(table, RequestTable):
-            shapes = logged.shapes
-            shaped = np.flatnonzero(shapes != NO_SHAPE).astype(np.int32)
-            self._order = shaped[np.argsort(shapes[shaped], kind="stable")]
-            every = np.arange(int(shapes.max(initial=NO_SHAPE)) + 2)
-            self._starts = np.searchsorted(shapes[self._order], every)
-            firsts = np.append(self._order, 0)[self._starts[:-1]]
-            self.first[self._order] = firsts[shapes[self._order]]
-            looked = self.first == np.arange(count, dtype=np.int32)
-            keys = table.column("key")
-            self._produces = np.flatnonzero((keys == ApiKey.PRODUCE) & table.column("complete"))
-            looked[self._telling_produces(table, logged, hosts)] = True
-        self._mask = bytearray(looked.tobytes())
+        self.logged = logged if isinstance(table, RequestTable) else None
+        self._count, self._marked_anonymous = len(table), False
+        self.shapes: Int32s | None = None if self.logged is None else self.logged.shapes
+        self._firsts = self._lasts = self._sizes = array("i")  # of each shape
+        self._mask = bytearray(LOOK) * self._count
+        self._whole = bytearray()  # 1 for a shape of which every request is looked at
         self._next = 0  # the first request whose turn has not come
+        if self.shapes is not None and isinstance(table, RequestTable) and self.logged is not None:
+            self._table = table
+            self._learn_shapes(self.shapes)
+            for requests in telling_produces(table, self.logged, hosts):
+                self._looked()[requests] = 1
+
+    def _learn_shapes(self, shapes: Int32s) -> None:
+        """Find the first and the last request of each shape, and how many it has."""
+        count = int(shapes.max(initial=NO_SHAPE)) + 1
+        firsts, lasts, sizes = (np.zeros(count, np.int32) for _ in range(3))
+        for begin in reversed(range(0, self._count, ROWS_AT_ONCE)):
+            requests = _shaped(shapes, begin)
+            firsts[shapes[requests[::-1]]] = requests[::-1]  # the last one that is written remains
+            sizes += np.bincount(shapes[requests], minlength=count).astype(np.int32)
+        looked = self._looked()
+        for begin in range(0, self._count, ROWS_AT_ONCE):
+            requests = _shaped(shapes, begin)
+            lasts[shapes[requests]] = requests
+            looked[requests] = firsts[shapes[requests]] == requests
+        self._firsts, self._lasts, self._sizes = (
+            array("i", column.tobytes()) for column in (firsts, lasts, sizes)
+        )
+        self._whole = bytearray(count)
+
+    def _looked(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self._mask, np.uint8)
 
     def __iter__(self) -> Iterator[int]:
         """Yield the requests that have to be looked at, also those that are marked meanwhile."""
-        while (index := self._mask.find(LOOK, self._next)) >= 0:
-            self._next = index + 1
-            yield index
+        for begin in range(0, self._count, ROWS_AT_ONCE):
+            end = min(begin + ROWS_AT_ONCE, self._count)
+            self._next = begin
+            if self.shapes is not None and any(self._whole):
+                requests = _shaped(self.shapes, begin)
+                whole = np.frombuffer(self._whole, bool)[self.shapes[requests]]
+                self._looked()[requests[whole]] = 1
+            while (index := self._mask.find(LOOK, self._next, end)) >= 0:
+                self._next = index + 1
+                yield index
 
-    def mark(self, requests: Int64s) -> None:
-        """Have requests looked at, of those whose turn has not come."""
-        np.frombuffer(self._mask, np.uint8)[requests[requests >= self._next]] = 1
-
-    def others_like(self, index: int) -> Int64s:
-        """Return all requests of the shape of a request, which is the first of them."""
-        if self.logged is None or self.logged.shapes[index] == NO_SHAPE:
-            return np.array([index])
-        shape = self.logged.shapes[index]
-        return self._order[self._starts[shape] : self._starts[shape + 1]].astype(np.int64)
-
-    def alike(self, decisions: Int32s) -> Iterator[Int64s]:
-        """Yield all requests, those of one shape for which the same was decided together.
-
-        Groups come in the order of their first requests.
-        """
-        every = np.arange(len(self.first), dtype=np.int32)
-        first = np.where(decisions == decisions[self.first], self.first, every)
-        order = np.argsort(first, kind="stable")
-        first = first[order]
-        edges = np.flatnonzero(first[1:] != first[:-1]) + 1
-        yield from np.split(order, edges) if len(order) else ()
-
-    def unseen(self) -> Int64s:
-        """Return the requests that need no look."""
-        return np.flatnonzero(np.frombuffer(self._mask, np.uint8) == 0)
-
-    def unseen_like(self, index: int) -> Int64s:
-        """Return the requests of the shape of a request that need no look."""
-        others = self.others_like(index)
-        unseen: Int64s = others[np.frombuffer(self._mask, np.uint8)[others] == 0]
-        return unseen
+    def mark_shape(self, index: int) -> None:
+        """Have all requests of the shape of a request looked at whose turn has not come."""
+        if self.shapes is None or self.shapes[index] == NO_SHAPE:
+            return
+        self._whole[self.shapes[index]] = 1
+        end = (self._next // ROWS_AT_ONCE + 1) * ROWS_AT_ONCE  # later ones are marked when they come up
+        same = np.flatnonzero(self.shapes[self._next : end] == self.shapes[index])
+        self._looked()[self._next + same] = 1
 
     def mark_anonymous(self) -> None:
-        """Have all Produce requests without a producer id looked at."""
-        if self.logged is not None and not self._marked_anonymous:
-            self._marked_anonymous = True
-            producer, requests = self.logged.columns(self._produces, PRODUCED, [PRODUCER])
-            self.mark(requests[producer < 0])
+        """Have all Produce requests without a producer id looked at whose turn has not come."""
+        if self.logged is None or self._marked_anonymous:
+            return
+        self._marked_anonymous = True
+        for facts in self.logged.facts():
+            end = facts.first + len(facts.edges) - 1
+            columns = (self._table.column(name, facts.first, end) for name in ("key", "complete"))
+            keys, complete = columns
+            produces = facts.first + np.flatnonzero((keys == ApiKey.PRODUCE) & complete)
+            rows, requests = facts.rows(produces[produces >= self._next], PRODUCED)
+            self._looked()[requests[ProducedFacts(*rows.T).producer < 0]] = 1
 
-    def _telling_produces(self, table: RequestTable, logged: LoggedShapes, hosts: dict[int, str]) -> Int64s:
-        """Return the Produce requests that may be retries, or tell an order."""
-        produces = self._produces[table.column("version")[self._produces] >= 0]
-        if (logged.edges[produces + 1] == logged.edges[produces]).any():
-            return produces
-        return np.concatenate(
-            [_repeated_produces(produces, logged), _moved_produces(produces, table, logged, hosts)]
-        )
+    def forget_facts(self) -> None:
+        """Keep no more than what `first_of` and `alike` need: all has been learnt."""
+        self.logged, self._mask = None, bytearray()
+
+    # Shapes
+
+    def shape_of(self, index: int) -> int:
+        """Return the number of the shape of a request, NO_SHAPE without one."""
+        return NO_SHAPE if self.shapes is None else int(self.shapes[index])
+
+    def first_of(self, index: int) -> int:
+        """Return the first request of the shape of a request."""
+        shape = self.shape_of(index)
+        return index if shape == NO_SHAPE else self._firsts[shape]
+
+    def last_like(self, index: int) -> int:
+        """Return the last request of the shape of a request."""
+        shape = self.shape_of(index)
+        return index if shape == NO_SHAPE else self._lasts[shape]
+
+    def count_like(self, index: int) -> int:
+        """Return how many requests the shape of a request has."""
+        shape = self.shape_of(index)
+        return 1 if shape == NO_SHAPE else self._sizes[shape]
+
+    def firsts_of(self, requests: Int64s) -> Int64s:
+        """Return the first request of the shape of each of some requests."""
+        if self.shapes is None or not len(self._firsts):
+            return requests
+        shapes = self.shapes[requests]
+        return np.where(shapes == NO_SHAPE, requests, np.frombuffer(self._firsts, np.int32)[shapes])
+
+    def unseen(self, first: int, stop: int) -> Int64s:
+        """Return the requests that need no look, of those from `first` on and before `stop`."""
+        return first + np.flatnonzero(self._looked()[first:stop] == 0)
+
+    def alike(self, decisions: Callable[[Int64s], Int32s]) -> "AlikeGroups":
+        """Return groups of requests; `decisions` returns a number for what was decided for each of some."""
+        return AlikeGroups(self, self._count, decisions)
 
 
-def _repeated_produces(produces: Int64s, logged: LoggedShapes) -> Int64s:
-    """Return the requests whose producer wrote the same sequence number twice."""
-    *keys, requests = logged.columns(produces, PRODUCED, [SEQUENCE, PARTITION, EPOCH, PRODUCER])
-    order = np.lexsort(keys)
-    equal = np.flatnonzero(_equal_neighbours(keys, order))
-    equal = equal[keys[-1][order[equal]] >= 0]  # those of numbered producers
-    repeated: Int64s = requests[np.concatenate([order[equal], order[equal + 1]])]
-    return repeated
+class AlikeGroups:
+    """Requests of one shape for which the same was decided, by the first of them.
+
+    One for which something else was decided than for the first of its shape is a group of its own.
+    """
+
+    def __init__(self, known: KnownRequests, count: int, decisions: Callable[[Int64s], Int32s]) -> None:
+        self._known, self._count = known, count
+        self._begins = bytearray(count)  # 1 for the first of each group
+        self._apart: Counter[int] = Counter()  # first of a shape -> requests of it in groups of their own
+        for requests in self._blocks():
+            firsts = known.firsts_of(requests)
+            apart = decisions(requests) != decisions(firsts)
+            np.frombuffer(self._begins, np.uint8)[requests] = apart | (firsts == requests)
+            self._apart.update(firsts[apart].tolist())
+
+    def _blocks(self) -> Iterator[Int64s]:
+        for begin in range(0, self._count, ROWS_AT_ONCE):
+            yield np.arange(begin, min(begin + ROWS_AT_ONCE, self._count))
+
+    def __iter__(self) -> Iterator[AlikeRequests]:
+        """Yield the groups in the order of their first requests."""
+        index = self._begins.find(LOOK)
+        while index >= 0:
+            first = self._known.first_of(index)
+            alone = first != index
+            yield AlikeRequests(index, 1 if alone else self._known.count_like(index) - self._apart[index])
+            index = self._begins.find(LOOK, index + 1)
+
+    def members(self, first: int) -> Int64s:
+        """Return the requests of a group."""
+        found = [EMPTY]
+        for requests in self._blocks():
+            mine = (self._known.firsts_of(requests) == first) & (self._begin_mask(requests) == 0)
+            found.append(requests[mine | (requests == first)])
+        return np.concatenate(found)
+
+    def spread(self, values: bytearray) -> None:
+        """Have the value of the first request of each group at all others that have none (0)."""
+        column = np.frombuffer(values, np.uint8)
+        for requests in self._blocks():
+            of_first = np.where(
+                self._begin_mask(requests) == 1, column[requests], column[self._known.firsts_of(requests)]
+            )
+            column[requests] = np.where(column[requests] == 0, of_first, column[requests])
+
+    def _begin_mask(self, requests: Int64s) -> NDArray[np.uint8]:
+        mask: NDArray[np.uint8] = np.frombuffer(self._begins, np.uint8)[requests]
+        return mask
 
 
-def _moved_produces(
-    produces: Int64s, table: RequestTable, logged: LoggedShapes, hosts: Mapping[int, str]
-) -> Int64s:
-    """Return the requests before and after which a producer changed the connection."""
-    partition, producer, requests = logged.columns(produces, PRODUCED, [PARTITION, PRODUCER])
-    each, numbers = numbered(table.column("connection"))
-    connections = numbers[requests]
-    hosts_of = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
-    host = np.array([hosts_of.get(hosts.get(one, ""), NONE) for one in each.tolist()], np.int64)[connections]
-    host[producer >= 0] = NONE
-    order = np.lexsort([requests, partition, host, producer])
-    connections = connections[order]
-    changes = np.flatnonzero(
-        _equal_neighbours((partition, host, producer), order) & (connections[1:] != connections[:-1])
-    )
-    return np.concatenate([requests[order[changes]], requests[order[changes + 1]]])
-
-
-def _equal_neighbours(columns: Iterable[Int64s], order: Int64s) -> NDArray[np.bool_]:
-    """Return for each row but the first, in some order, whether it equals the one before in all columns."""
-    same = np.ones(max(len(order) - 1, 0), bool)
-    for column in columns:
-        sorted_column = column[order]
-        same &= sorted_column[1:] == sorted_column[:-1]
-    return same
+def _shaped(shapes: Int32s, begin: int) -> Int64s:
+    """Return the requests with a shape, of so many as are looked at at once."""
+    return begin + np.flatnonzero(shapes[begin : begin + ROWS_AT_ONCE] != NO_SHAPE)

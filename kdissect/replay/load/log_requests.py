@@ -10,24 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.jit.rows import Records, dtype_of
-from kdissect.replay.load.known_requests import LoggedShapes
-from kdissect.replay.load.log_files import NOWHERE, ROWS, LogFacts, open_log
+from kdissect.replay.load.log_files import NOWHERE, REQUESTS, ROWS, LogFacts, open_log
+from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import NONE, Int32s, Request, RequestTable, numbered
+from kdissect.replay.load.request_table import (
+    NONE,
+    ROWS_AT_ONCE,
+    Int32s,
+    Request,
+    RequestTable,
+    numbered,
+)
 from kdissect.replay.load.requests import Capture, refuse_unread_tls
 from kdissect.replay.load.selection import OPTIONS, RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
 from kdissect.streams.flow_state import BEFORE_VERSIONS, STATUS_NAMES, ExchangeRow
 
-ROWS_AT_ONCE = 1 << 14
 COPIED = (
     "connection",
     "ordinal",
@@ -110,10 +115,12 @@ def _read_columns(
     progress: Callable[[int], None],
 ) -> LoggedShapes:
     """Read all requests into a table, column by column, and apply filters by header. Return their shapes."""
-    shapes, counts, facts = bytearray(), bytearray(), bytearray()  # which grow without a second copy
+    shapes = bytearray()  # which grows without a second copy
     places = np.array([*bases, 0], np.int64)  # the last one is for NOWHERE
-    file = pq.ParquetFile(folder / ROWS, pre_buffer=False)  # which would be the whole file at once
-    for batch in file.iter_batches(ROWS_AT_ONCE):
+    rows = pq.ParquetFile(folder / ROWS, pre_buffer=False)  # which would be the whole file at once
+    for batch in rows.iter_batches(
+        ROWS_AT_ONCE, columns=[name for name in REQUESTS.names if name != "facts"]
+    ):
         columns = {name: batch[name].to_numpy(zero_copy_only=False) for name in COPIED}
         numbers, row = np.unique(columns["connection"], return_inverse=True)
         columns["server"] = row
@@ -134,12 +141,8 @@ def _read_columns(
         for option in np.unique(options[options > 0]).tolist():
             requests.exclude(begin + np.flatnonzero(options == option), OPTIONS[option])
         shapes += batch["shape"].to_numpy().astype(np.int32).tobytes()
-        counts += pc.list_value_length(batch["facts"]).to_numpy().astype(np.int32).tobytes()
-        facts += batch["facts"].flatten().to_numpy().astype(np.int64, copy=False).tobytes()
         progress(len(requests))
-    edges = np.zeros(len(requests) + 1, np.int64)
-    np.cumsum(np.frombuffer(counts, np.int32), out=edges[1:])
-    return LoggedShapes(np.frombuffer(shapes, np.int32), edges, np.frombuffer(facts, np.int64))
+    return LoggedShapes(np.frombuffer(shapes, np.int32), rows)
 
 
 def _headers(columns: Mapping[str, NDArray[Any]], answered: NDArray[np.bool_]) -> Records:
@@ -175,9 +178,9 @@ def _exclude_by_messages(
                 requests.exclude(alike, option)
 
 
-def _apart(logged: LoggedShapes, excluded_by: NDArray[np.int32]) -> LoggedShapes:
+def _apart(logged: LoggedShapes, excluded_by: NDArray[np.uint8]) -> LoggedShapes:
     """Return the shapes, divided by the option that excludes a request: it decides what the load learns."""
-    pairs = logged.shapes.astype(np.int64) * len(OPTIONS) + excluded_by
+    pairs = logged.shapes * np.int32(len(OPTIONS)) + excluded_by
     _, numbers = numbered(pairs)
     numbers[logged.shapes == NO_SHAPE] = NO_SHAPE
     return replace(logged, shapes=numbers)

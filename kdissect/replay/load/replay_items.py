@@ -6,13 +6,20 @@ A `ReplayItem` is made when somebody wants one, so what it says is changed here 
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.request_table import Chosen, Int32s, Interned, Request, column_of
+from kdissect.replay.load.request_table import (
+    ROWS_AT_ONCE,
+    Chosen,
+    Int32s,
+    Interned,
+    Request,
+    column_of,
+)
 from kdissect.streams.flow_state import Int64s
 
 NO_ANCHOR = (-1, 0)
@@ -32,38 +39,65 @@ class ReplayItem:
     error: int | None = None  # the first error of the captured response, 0 for none; None: no response
 
 
-def request_column(items: Sequence[ReplayItem], name: str) -> NDArray[Any]:
-    """Return a column of the requests of any items (see `column_of`)."""
-    if isinstance(items, ReplayItems):
-        return items.column(name)
-    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
-        column: NDArray[Any] = items.every.column(name)[items.numbers]
-        return column
-    return column_of([item.request for item in items], name)
+class ItemKind(NamedTuple):
+    """Facts of a `ReplayItem` that many others have as well. Their texts are kept once."""
+
+    client_id: str | None = None
+    refusal: Refusal | None = None
+    transaction: str | None = None
+    error: int = NO_RESPONSE
 
 
-def sent_mask(items: Sequence[ReplayItem]) -> NDArray[np.bool_]:
-    """Return which of any items are not refused."""
+def request_column(
+    items: Sequence[ReplayItem], name: str, first: int = 0, stop: int | None = None
+) -> NDArray[Any]:
+    """Return a column of the requests of any items (see `column_of`); "sent" is `sent_mask`."""
+    if name == "sent":
+        return sent_mask(items, first, stop)
     if isinstance(items, ReplayItems):
-        return items.sent()
+        return items.column(name, first, stop)
     if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
-        mask: NDArray[np.bool_] = items.every.sent()[items.numbers]
-        return mask
-    return np.array([item.refusal is None for item in items], bool)
+        places = items.numbers[first:stop]
+        least = int(places.min(initial=len(items.every)))
+        column: NDArray[Any] = items.every.column(name, least, int(places.max(initial=-1)) + 1)
+        chosen: NDArray[Any] = column[places - least]
+        return chosen
+    return column_of([item.request for item in items[first:stop]], name)
+
+
+def sent_mask(items: Sequence[ReplayItem], first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+    """Return which of any items are not refused, or of those from `first` on and before `stop`."""
+    if isinstance(items, ReplayItems):
+        return items.sent(first, stop)
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        return items.every.sent_of(items.numbers[first:stop])
+    return np.array([item.refusal is None for item in items[first:stop]], bool)
+
+
+def column_blocks(items: Sequence[ReplayItem], *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield columns of the requests of any items (see `request_column`), of many requests at a time."""
+    for begin in range(0, len(items), ROWS_AT_ONCE):
+        yield tuple(request_column(items, name, begin, begin + ROWS_AT_ONCE) for name in names)
+
+
+def distinct_of(items: Sequence[ReplayItem], name: str) -> set[int]:
+    """Return the distinct values of a column of the requests of any items."""
+    return {value for (column,) in column_blocks(items, name) for value in np.unique(column).tolist()}
 
 
 def refused_requests(items: Sequence[ReplayItem]) -> Iterator[tuple[Int64s, Refusal]]:
-    """Yield the indices of the requests of any items that are refused, those of one reason together."""
+    """Yield the indices of the requests of any items that are refused, those of one reason together.
+
+    A reason comes up again for later ones of a long sequence.
+    """
     every = items.every if isinstance(items, Chosen) else items
     if isinstance(every, ReplayItems):
-        numbers, values = every.refusals(), every.refused
-        indices = request_column(items, "index")
-        if isinstance(items, Chosen):
-            numbers = numbers[items.numbers]
-        for number in np.unique(numbers).tolist():
-            refusal = values[number]
-            if refusal is not None:
-                yield indices[numbers == number], refusal
+        for (indices,) in column_blocks(items, "index"):
+            numbers = every.refusals_of(indices)
+            for number in np.unique(numbers).tolist():
+                refusal = every.refused[number]
+                if refusal is not None:
+                    yield indices[numbers == number], refusal
         return
     for item in items:
         if item.refusal is not None:
@@ -75,68 +109,77 @@ class ReplayItems(Sequence[ReplayItem]):
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
-        self._clients, self._client_ids = array("i"), Interned[str | None]()
-        self._refusals, self._refused = array("i"), Interned[Refusal | None]()
-        self._transactions, self._transactional_ids = array("i"), Interned[str | None]()
-        self._errors = array("i")
+        self._kind_of, self._kinds = array("i"), Interned[ItemKind]()
+        self._refused = Interned[Refusal | None]()
+        self._refusal_of_kind: list[int] = []
         self._anchors, self._gaps = array("i"), array("q")  # both are empty if nobody asks for them
 
     def make_room(self) -> None:
         """Have an item for each request, about which nothing is decided."""
-        count = len(self._requests)
-        for column in self._columns():
-            column[:] = array(column.typecode, bytes(column.itemsize * count))
+        self._kind_of = array("i", [self._number(ItemKind())]) * len(self._requests)
 
     def put(self, item: ReplayItem) -> None:
         """Set the item of a request."""
-        index = item.request.index
-        self._clients[index] = self._client_ids.number(item.client_id)
-        self._refusals[index] = self._refused.number(item.refusal)
-        self._transactions[index] = self._transactional_ids.number(item.transaction)
-        self._errors[index] = NO_RESPONSE if item.error is None else item.error
+        error = NO_RESPONSE if item.error is None else item.error
+        kind = ItemKind(item.client_id, item.refusal, item.transaction, error)
+        self._kind_of[item.request.index] = self._number(kind)
 
-    def copy(self, indices: Int64s, sources: Int64s | Int32s) -> None:
+    def copy(self, indices: Int64s, sources: Int64s) -> None:
         """Set the items of some requests to those of others."""
-        for column in self._columns():
-            values = np.frombuffer(column, column.typecode)
-            values[indices] = values[sources]
+        kinds = self._column()
+        kinds[indices] = kinds[sources]
 
     def set_anchors(self, anchors: Int64s, gaps_ns: Int64s) -> None:
         """Note for all requests the response that their client had seen last (-1: none), and how long ago."""
         self._anchors = array("i", anchors.astype(np.int32).tobytes())
         self._gaps = array("q", gaps_ns.tobytes())
 
-    def _columns(self) -> tuple["array[int]", ...]:
-        return self._clients, self._refusals, self._transactions, self._errors
+    def _number(self, kind: ItemKind) -> int:
+        number = self._kinds.number(kind)
+        if number == len(self._refusal_of_kind):
+            self._refusal_of_kind.append(self._refused.number(kind.refusal))
+        return number
+
+    def _column(self) -> Int32s:
+        return np.frombuffer(self._kind_of, np.int32)
 
     def refuse(self, index: int, refusal: Refusal) -> None:
         """Note why a request is not sent."""
-        self._refusals[index] = self._refused.number(refusal)
+        kind = self._kinds.values[self._kind_of[index]]
+        self._kind_of[index] = self._number(kind._replace(refusal=refusal))
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str, first: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return a column of the requests (see `column_of`)."""
-        return column_of(self._requests, name)[: len(self)]
+        return column_of(self._requests, name, first, stop)[: max(len(self) - first, 0)]
 
-    def refusals(self) -> Int32s:
-        """Return a number for the refusal of each request, the same for equal ones."""
-        return np.array(self._refusals, np.int32)
+    def refusals_of(self, requests: NDArray[Any]) -> Int32s:
+        """Return a number for the refusal of each of some requests, the same for equal ones."""
+        numbers: Int32s = np.array(self._refusal_of_kind, np.int32)[self._column()[requests]]
+        return numbers
 
     @property
     def refused(self) -> Sequence[Refusal | None]:
         """All refusals, by their numbers."""
         return self._refused.values
 
-    def sent(self) -> NDArray[np.bool_]:
+    def sent(self, first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         """Return which requests are not refused."""
-        allowed = np.array([refusal is None for refusal in self._refused.values], bool)
-        return allowed[self.refusals()] if len(self) else np.zeros(0, bool)
+        return self._allowed()[self._column()[first:stop]]
+
+    def sent_of(self, requests: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of some requests are not refused."""
+        sent: NDArray[np.bool_] = self._allowed()[self._column()[requests]]
+        return sent
+
+    def _allowed(self) -> NDArray[np.bool_]:
+        return np.array([kind.refusal is None for kind in self._kinds.values], bool)
 
     def transactional_ids(self) -> set[str]:
         """Return all transactional ids."""
-        return {each for each in self._transactional_ids.values if each}
+        return {kind.transaction for kind in self._kinds.values if kind.transaction}
 
     def __len__(self) -> int:
-        return len(self._clients)
+        return len(self._kind_of)
 
     @overload
     def __getitem__(self, index: int) -> ReplayItem: ...
@@ -147,14 +190,14 @@ class ReplayItems(Sequence[ReplayItem]):
     def __getitem__(self, index: int | slice) -> ReplayItem | Chosen[ReplayItem]:
         if isinstance(index, slice):
             return Chosen(self, array("q", range(*index.indices(len(self)))))
-        error = self._errors[index]
+        kind = self._kinds.values[self._kind_of[index]]
         return ReplayItem(
             self._requests[index],
-            self._client_ids.values[self._clients[index]],
-            self._refused.values[self._refusals[index]],
-            self._transactional_ids.values[self._transactions[index]],
+            kind.client_id,
+            kind.refusal,
+            kind.transaction,
             *((self._anchors[index], self._gaps[index]) if self._gaps else NO_ANCHOR),
-            None if error == NO_RESPONSE else error,
+            None if kind.error == NO_RESPONSE else kind.error,
         )
 
     def __iter__(self) -> Iterator[ReplayItem]:

@@ -147,13 +147,16 @@ class RequestTable(Sequence[Request]):
         """Mark requests with the option that excludes them."""
         np.frombuffer(self._excluded, np.uint8)[requests] = self._options.number(option)
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of a column, as in `COLUMNS`; the indices, or the numbers of options."""
+    def column(self, name: str, first: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Return a copy of a column, as in `COLUMNS`; the indices, or the numbers of options.
+
+        It has all requests, or those from `first` on and before `stop`.
+        """
         if name == "index":
-            return np.arange(len(self))
+            return np.arange(first, len(self) if stop is None else min(stop, len(self)))
         if name == "excluded_by":
-            return np.array(self._excluded, np.int32)
-        return self._rows.column(DTYPE[name], lambda block: np.frombuffer(block, DTYPE)[name])
+            return np.frombuffer(bytes(self._excluded[first:stop]), np.uint8)
+        return self._rows.column(DTYPE[name], lambda block: np.frombuffer(block, DTYPE)[name], first, stop)
 
     def included(self) -> NDArray[np.bool_]:
         """Return which requests no option excludes."""
@@ -162,7 +165,11 @@ class RequestTable(Sequence[Request]):
 
     def selected_keys(self) -> set[int]:
         """Return the API keys of the requests that no option excludes."""
-        return set(np.unique(self.column("key")[self.included()]).tolist())
+        included, found = self.included(), set[int]()
+        for begin in range(0, len(self), ROWS_AT_ONCE):
+            end = begin + ROWS_AT_ONCE
+            found.update(np.unique(self.column("key", begin, end)[included[begin:end]]).tolist())
+        return found
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -228,11 +235,16 @@ class RequestTable(Sequence[Request]):
         )
 
 
-def column_of(requests: Sequence[Request], name: str) -> NDArray[Any]:
-    """Return one of the columns in `READERS` of any requests; of a table without making objects."""
+def column_of(
+    requests: Sequence[Request], name: str, first: int = 0, stop: int | None = None
+) -> NDArray[Any]:
+    """Return one of the columns in `READERS` of any requests, or of those from `first` on and before `stop`.
+
+    A table has it without making objects.
+    """
     if isinstance(requests, RequestTable):
-        return requests.column(name)
-    return np.array([READERS[name](request) for request in requests], np.int64)
+        return requests.column(name, first, stop)
+    return np.array([READERS[name](request) for request in requests[first:stop]], np.int64)
 
 
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], Int32s]:

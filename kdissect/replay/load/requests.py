@@ -15,7 +15,7 @@ from kdissect.errors import UsageError
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.replay.load.known_requests import LoggedShapes
+from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_table import Request, RequestTable
 from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool

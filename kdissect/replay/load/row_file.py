@@ -64,31 +64,42 @@ class RowFile:
         if data is None:
             if len(self._blocks) >= KEPT_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
-            data = self._blocks[block] = self._read(block * self._block_bytes)
+            data = self._blocks[block] = self._read(block * self._block_bytes, self._written)
         return data, at - block * self._block_bytes
 
-    def blocks(self, first: int = 0) -> Iterator[bytes]:
-        """Yield all rows from a number on, many at a time."""
-        position, end = first * self._size, self._written
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Yield all rows from a number on, or those up to another one, many at a time."""
+        last = len(self) if stop is None else min(stop, len(self))
+        position, end = first * self._size, min(self._written, last * self._size)
         while position < end:
-            data = self._read(position)
+            data = self._read(position, end)
             yield data
             position += len(data)
-        rest = bytes(self._tail[position - end :])
+        rest = bytes(self._tail[position - self._written : max(last * self._size - self._written, 0)])
         if rest:
             yield rest
 
-    def column(self, kind: DTypeLike, of_block: Callable[[bytes], NDArray[Any]]) -> NDArray[Any]:
-        """Return a column of all rows, of values of a kind. `of_block` returns it of the rows in a block."""
-        column, begin = np.empty(len(self), kind), 0
-        for block in self.blocks():
+    def column(
+        self,
+        kind: DTypeLike,
+        of_block: Callable[[bytes], NDArray[Any]],
+        first: int = 0,
+        stop: int | None = None,
+    ) -> NDArray[Any]:
+        """Return a column of values of a kind, of all rows or of some.
+
+        `of_block` returns it of the rows in a block.
+        """
+        last = len(self) if stop is None else min(stop, len(self))
+        column, begin = np.empty(max(last - first, 0), kind), 0
+        for block in self.blocks(first, stop):
             values = of_block(block)
             column[begin : begin + len(values)] = values
             begin += len(values)
         return column
 
-    def _read(self, position: int) -> bytes:
-        return os.pread(self._file, min(self._block_bytes, self._written - position), position)
+    def _read(self, position: int, end: int) -> bytes:
+        return os.pread(self._file, min(self._block_bytes, end - position), position)
 
     # Between processes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.schedule import Schedule, without_long_gaps
+from kdissect.replay.engine.schedule import LongGaps, Schedule
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.settings import Pace
@@ -61,10 +61,13 @@ def test_a_ramp_costs_half_of_itself_and_is_smooth() -> None:
 
 
 def test_long_gaps_are_shortened_and_counted() -> None:
-    times, removed = without_long_gaps(np.array([0, 10, 1_000, 1_010, 5_000]), 100)
-    assert (list(times), removed) == ([0, 10, 110, 120, 220], 4_780)
-    times, removed = without_long_gaps(np.array([3, 9]), None)
-    assert (list(times), removed) == ([3, 9], 0)
+    captured, wanted = np.array([0, 10, 1_000, 1_010, 5_000]), [0, 10, 110, 120, 220]
+    for cut in range(len(captured) + 1):  # given in two parts
+        gaps = LongGaps(100)
+        times = [*gaps.without(captured[:cut]).tolist(), *gaps.without(captured[cut:]).tolist()]
+        assert (times, gaps.removed_ns) == (wanted, 4_780)
+    gaps = LongGaps(None)
+    assert (gaps.without(np.array([3, 9])).tolist(), gaps.removed_ns) == ([3, 9], 0)
 
 
 def test_items_are_due_by_their_place_and_refused_ones_have_no_time() -> None:

@@ -14,11 +14,14 @@ import pytest
 
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay import plan_totals
 from kdissect.replay.engine.run import Replay
+from kdissect.replay.load import known_requests, log_requests, logged_shapes, replay_items, telling_produces
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.decoded_cache import CapturedMessages
 from kdissect.replay.load.log_requests import read_log
 from kdissect.replay.load.replay_input import ReplayInput
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.plan import make_plan
@@ -133,3 +136,19 @@ def test_shapes_tell_as_much_of_repeated_traffic(name: str, tmp_path: Path) -> N
     check_alike(str(repeated), tmp_path)
     for groups in (Groups.FULL, Groups.SIMPLE):
         assert planned(str(tmp_path / "log"), groups) == planned(str(repeated), groups)
+
+
+@pytest.mark.parametrize("name", slow_after(1, ("transactions.pcapng", "rebalances.pcapng")))
+def test_shapes_tell_the_same_block_by_block(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (known_requests, log_requests, logged_shapes, replay_items, telling_produces):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 200)
+    check_alike(str(CAPTURES / name), tmp_path)
+    plans = []
+    for size in (ROWS_AT_ONCE, 200):
+        monkeypatch.setattr(known_requests, "ROWS_AT_ONCE", size)
+        monkeypatch.setattr(replay_items, "ROWS_AT_ONCE", size)
+        monkeypatch.setattr(plan_totals, "ROWS_AT_ONCE", size)
+        plans.append(planned(str(CAPTURES / name), Groups.FULL))
+    assert plans[0] == plans[1]

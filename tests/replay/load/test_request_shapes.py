@@ -51,13 +51,14 @@ def test_requests_of_one_shape_are_alike(capture: Capture, spool: Spool) -> None
 def test_facts_say_what_a_produce_wrote(capture: Capture, spool: Spool) -> None:
     logged = capture.logged
     assert logged is not None
+    (facts,) = logged.facts()
     seen = 0
     for request in capture.requests:
         if request.key != ApiKey.PRODUCE:
             continue
         body = decode_request(spool.get(request.frame) or b"").body or {}
         sizes = [len(each["records"]) for topic in body["topic_data"] for each in topic["partition_data"]]
-        rows, owners = logged.rows(np.array([request.index]), PRODUCED)
+        rows, owners = facts.rows(np.array([request.index]), PRODUCED)
         assert ProducedFacts(*rows.T).size.tolist() == sizes
         assert owners.tolist() == [request.index] * len(sizes)
         seen += 1

@@ -23,6 +23,7 @@ def test_facts_say_what_a_fetch_brought(tmp_path: Path) -> None:
     capture = read_log(folder, spool)
     logged = capture.logged
     assert logged is not None
+    (facts,) = logged.facts()
     offsets = []
     for request in capture.requests:
         if request.key != ApiKey.FETCH or logged.shapes[request.index] == NO_SHAPE:
@@ -33,7 +34,7 @@ def test_facts_say_what_a_fetch_brought(tmp_path: Path) -> None:
             [_or_none(following_offset(each["records"] or b"")), len(each["records"] or b"")]
             for each in parts
         ]
-        rows, _ = logged.rows(np.array([request.index]), FETCHED)
+        rows, _ = facts.rows(np.array([request.index]), FETCHED)
         assert rows.tolist() == expected
         offsets += [row[0] for row in expected]
     assert len(offsets) > 20
