@@ -59,6 +59,14 @@ class Inputs:
     left: int = 0
 
 
+def unshared_spool(name: str) -> InputError:
+    """Return the refusal of a capture that is unpacked where the tasks of a cluster do not see it."""
+    return InputError(
+        f"{name}: a cluster cannot read compressed captures or standard input without --spool DIR, "
+        "a directory that all executors share"
+    )
+
+
 def open_inputs(
     paths: Sequence[str],
     spool: str,

@@ -202,8 +202,7 @@ def _open(
     interrupt: Interrupt,
 ) -> "tuple[Inputs, Path]":
     """Return the capture files of the paths, as far as they are unpacked, and a directory of this run."""
-    from kdissect.capture.formats.file_types import InputError
-    from kdissect.capture.inputs import open_inputs
+    from kdissect.capture.inputs import open_inputs, unshared_spool
 
     scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
     scratch.mkdir()
@@ -212,11 +211,7 @@ def _open(
     inputs = open_inputs(paths, spool, standard_input, lambda: interrupt.has_come)
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
-        raise InputError(
-            f"{unpacked_here[0]}: a cluster cannot read compressed captures or standard input "
-            "without --spool DIR, "
-            "a directory that all executors share"
-        )
+        raise unshared_spool(unpacked_here[0])
     for reason in inputs.skipped:
         _notice(arguments)(f"skipped {reason}")
     return inputs, scratch

@@ -62,12 +62,7 @@ def add_reading(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     add_port(parser)
     add_keylog(parser)
     add_quiet(parser)
-    parser.add_argument(
-        "--spool",
-        metavar="DIR",
-        help="directory or URI into which compressed captures and standard input are unpacked; "
-        "on a cluster, executors must share it (default: TMPDIR)",
-    )
+    add_spool(parser)
     parser.add_argument(
         "--split-bytes", type=size_argument, metavar="N", help="bytes of a capture for each task, such as 32m"
     )
@@ -170,6 +165,16 @@ def add_exchange_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     )
     add_port(filters)
     return filters
+
+
+def add_spool(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the place of unpacked captures."""
+    parser.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="directory or URI into which compressed captures and standard input are unpacked; "
+        "on a cluster, executors must share it (default: TMPDIR)",
+    )
 
 
 def master_argument(text: str) -> str:

@@ -13,7 +13,7 @@ from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.cli.filter_options import given_filters, table_filter
 from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
-from kdissect.cli.watch_places import opened_store, watched_directory
+from kdissect.cli.watch_places import check_cluster_places, opened_store, watched_directory
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def watch(arguments: argparse.Namespace) -> None:
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
     settings = SparkSettings(master=arguments.master, confs=NOT_QUIET, notice=notice, with_sql=True)
+    if not settings.local:
+        check_cluster_places(arguments)
     with ExitStack() as stack:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)
@@ -42,7 +44,7 @@ def watch(arguments: argparse.Namespace) -> None:
         observers = [*accounts, *hooks, *_metrics(arguments, stack), *_otlp(arguments, stack)]
         engine = stack.enter_context(Engine.start(settings))
         stack.enter_context(spark_errors_explained(engine))
-        if kernel_cache.is_missing():
+        if settings.local and kernel_cache.is_missing():
             notice("first run: compiling, once, for a minute")
             kernel_cache.compile_first()
         display = stack.enter_context(_display(arguments, source))
@@ -111,6 +113,7 @@ def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "Wat
         most_files=arguments.max_files,
         settle_s=0 if own else arguments.settle / NS_PER_S,
         until_idle_s=None if idle is None else idle / NS_PER_S,
+        spool=arguments.spool,
         skip_behind_s=_skip_behind_s(arguments, own),
         filters=tuple(AppliedFilter(option=name, values=values) for name, values in given_filters(arguments)),
         filter_from=partial(table_filter, arguments),

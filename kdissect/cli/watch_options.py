@@ -7,7 +7,9 @@ from kdissect.cli.options import (
     add_keylog,
     add_port,
     add_quiet,
+    add_spool,
     count_argument,
+    master_argument,
     port_argument,
     positive_argument,
     size_argument,
@@ -58,8 +60,14 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
     _add_beside(parser)
     parser.add_argument(
-        "--master", type=_local_master, default="local[*]", metavar="URL", help="where Spark runs: local[N]"
+        "--master",
+        type=_master_of_streams,
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs, such as spark://host:7077, whose executors share all directories "
+        "(default: local[*], all cores)",
     )
+    add_spool(parser)
     add_port(parser)
     parser.add_argument(
         "--partitions",
@@ -170,10 +178,11 @@ def _add_batches(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _local_master(text: str) -> str:
-    if text != "local" and not text.startswith("local["):
-        raise argparse.ArgumentTypeError(f"{text!r}: watch runs on this machine only so far, as in local[2]")
-    return text
+def _master_of_streams(text: str) -> str:
+    """Return the URL of a Spark master. Raise ArgumentTypeError."""
+    if text.startswith("sc://"):
+        raise argparse.ArgumentTypeError(f"{text!r}: watch runs on no Spark Connect server")
+    return master_argument(text)
 
 
 def _listener(text: str) -> tuple[str, int]:

@@ -1,10 +1,12 @@
 """The places of a watch, on this machine or at URIs: its captures, its tables and its checkpoint."""
 
+import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +34,19 @@ def watched_directory(place: str) -> "WatchedDirectory":
     elif not Path(directory).is_dir():
         raise UsageError(f"{place} is not a directory: watch follows directories of captures")
     return WatchedDirectory(directory, without_password(directory))
+
+
+def check_cluster_places(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if the executors of a cluster could not use the places of a watch."""
+    from kdissect.capture.storage import is_uri
+
+    if arguments.interface is not None or arguments.directory == STANDARD_INPUT:
+        raise UsageError("--interface and - keep their packets on this machine: they need --master local[N]")
+    places = [place for place in (arguments.out, arguments.checkpoint) if place is not None]
+    if not places or any(map(is_uri, places)):
+        raise UsageError(
+            "on a cluster watch needs --out or --checkpoint, with directories that all executors share"
+        )
 
 
 def absolute(place: str) -> str:

@@ -14,9 +14,11 @@ def test_what_is_not_there_is_refused(option: str, tmp_path: Path) -> None:
     assert exit.value.code == 2
 
 
-def test_a_cluster_is_refused(tmp_path: Path) -> None:
+def test_a_cluster_is_taken_and_spark_connect_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse(["watch", "ring", "--master", "spark://host:7077"]).master == "spark://host:7077"
     with pytest.raises(SystemExit):
-        parse(["watch", str(tmp_path), "--master", "spark://host:7077"])
+        parse(["watch", "ring", "--master", "sc://host:15002"])
+    assert "watch runs on no Spark Connect server" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.cli.watch_places import absolute, opened_store, watched_directory
+from kdissect.cli.arguments import parse
+from kdissect.cli.watch_places import absolute, check_cluster_places, opened_store, watched_directory
 from kdissect.errors import UsageError
 from kdissect.spark.watch.table_places import FarTables, NearTables
 from kdissect.spark.watch.watched_directory import WatchedDirectory
@@ -15,6 +16,24 @@ def test_directories_may_be_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     assert absolute("out") == absolute(f"file://{tmp_path}/out") == f"{tmp_path}/out"
     assert absolute("s3://bucket/out") == "s3://bucket/out"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["-"], "--interface and - keep their packets on this machine"),
+        (["--interface", "lo"], "--interface and - keep their packets on this machine"),
+        (["ring"], "needs --out or --checkpoint, with directories"),
+        (
+            ["ring", "--out", "s3://bucket/out", "--checkpoint", "here"],
+            "with directories that all executors share",
+        ),
+    ],
+)
+def test_executors_share_the_places_of_a_cluster(words: list[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        check_cluster_places(parse(["watch", *words]))
+    check_cluster_places(parse(["watch", "s3://bucket/ring", "--checkpoint", "here"]))
 
 
 def test_a_place_that_is_not_there_is_one_sentence(tmp_path: Path, s3: str) -> None:

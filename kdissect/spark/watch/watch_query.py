@@ -10,19 +10,17 @@ Spark offers the batch again, and it is passed over.
 A ring may overwrite a file before its turn. Such a file is a hole in the capture: it is counted and reported.
 """
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.growing_index import CaptureRange, GrowingIndex
+from kdissect.capture.index.growing_index import GrowingIndex
 from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex
-from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
 from kdissect.errors import OutputError
 from kdissect.report.build.regrid import StepGrids
@@ -33,6 +31,7 @@ from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.failures import job_error
 from kdissect.spark.partitioning import tasks_for
 from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_captures import BatchCaptures, batch_captures
 from kdissect.spark.watch.batch_step import (
     DEFAULT_AGES,
     BatchFigures,
@@ -75,6 +74,8 @@ class WatchSettings:
     until_idle_s: float | None = None
     skip_behind_s: float | None = None
     """Files that are older than the newest one by more than this are skipped; None: none."""
+    spool: str | None = None
+    """Directory or URI for unpacked captures, which executors share; None: a directory of this machine."""
     age_limits: AgeLimits = DEFAULT_AGES
     filters: tuple[AppliedFilter, ...] = ()
     filter_from: Callable[[int], Filter] = lambda _: Filter()
@@ -232,9 +233,9 @@ class WatchQuery:
         self, files: Sequence[TakenFile], offered: Sequence[TakenFile], late: LateFiles, is_last: bool
     ) -> BatchReport:
         last = self._store.last
-        with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
-            captures, read, notices = _captures(files, spool)
-            index = self._files.index(captures, SPLIT_BYTES)
+        with ExitStack() as unpacked:
+            found = self._captures(files, unpacked)
+            index = self._files.index(found.captures, SPLIT_BYTES)
             now_ns = max((one.first_time_ns or 0 for one in index.files), default=0) or last.now_ns
             attempt = self._store.attempt()
             try:
@@ -261,20 +262,7 @@ class WatchQuery:
                 changes = self._find_incidents(plan, index, figures, late)
                 if attempt.out is not None:
                     figures.files |= self._write_figures(attempt.out, plan, index, figures, late)
-                commit = Commit(
-                    batch=plan.batch,
-                    now_ns=now_ns,
-                    taken=max((file.number + 1 for file in offered), default=last.taken),
-                    files=last.files + sum(file.start == 0 for file in read),
-                    lost=last.lost + len(offered) - len(late.files) - len(captures),
-                    skipped=list(late.skipped.plus(Skipped(*last.skipped))),
-                    aged=last.aged + figures.aged,
-                    finished=is_last,
-                    rows=_sum(last.rows, figures.rows),
-                    names={**figures.names, **last.names},
-                    brokers=[*last.brokers, *map(list, sorted(figures.brokers))],
-                    incidents=self._incidents.state(),
-                )
+                commit = self._commit(plan, figures, found, offered, late)
                 self._store.commit(attempt, commit, figures.files, offered)
                 self._incidents.clean()
             except BaseException:
@@ -284,10 +272,51 @@ class WatchQuery:
                 attempt.end()
         self._compact(now_ns)
         span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
-        notices += index.warnings
-        latest_ns, recent = index.latest_time_ns or 0, self._incidents.summary
-        found = self._incidents.finished, self._incidents.unfinished, recent, latest_ns
-        return BatchReport(commit, figures, len(captures), span_ns, 0, changes, notices, read, *found)
+        return BatchReport(
+            commit,
+            figures,
+            files=len(found.captures),
+            span_ns=span_ns,
+            seconds=0,
+            incidents=changes,
+            notices=[*found.notices, *index.warnings],
+            read=found.files,
+            finished=self._incidents.finished,
+            unfinished=self._incidents.unfinished,
+            recent=self._incidents.summary,
+            latest_ns=index.latest_time_ns or 0,
+        )
+
+    def _commit(
+        self,
+        plan: BatchPlan,
+        figures: BatchFigures,
+        found: BatchCaptures,
+        offered: Sequence[TakenFile],
+        late: LateFiles,
+    ) -> Commit:
+        """Return the account of all batches with this one."""
+        last = self._store.last
+        return Commit(
+            batch=plan.batch,
+            now_ns=plan.now_ns,
+            taken=max((file.number + 1 for file in offered), default=last.taken),
+            files=last.files + sum(file.start == 0 for file in found.files),
+            lost=last.lost + len(offered) - len(late.files) - len(found.captures),
+            skipped=list(late.skipped.plus(Skipped(*last.skipped))),
+            aged=last.aged + figures.aged,
+            finished=plan.is_last,
+            rows=_sum(last.rows, figures.rows),
+            names={**figures.names, **last.names},
+            brokers=[*last.brokers, *map(list, sorted(figures.brokers))],
+            incidents=self._incidents.state(),
+        )
+
+    def _captures(self, files: Sequence[TakenFile], unpacked: ExitStack) -> BatchCaptures:
+        """Return the captures among files, compressed ones unpacked where tasks can read them."""
+        spool, is_local = self._settings.spool, self._engine.settings.local
+        place = str(self._engine.temporary) if spool is None else spool
+        return batch_captures(files, place, is_local or spool is not None, unpacked)
 
     def _find_incidents(
         self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, late: LateFiles
@@ -375,26 +404,6 @@ class WatchQuery:
         new, self._grown = lines[self._grown :], len(lines)
         new = [without_password(line) for line in new]
         return [f"{line} grew after it was read: what was added is missing (--settle)" for line in new]
-
-
-def _captures(
-    files: Sequence[TakenFile], spool: str
-) -> tuple[list[CaptureRange], list[TakenFile], list[str]]:
-    """Return the captures among files, where they are from, and a notice for each file that is none."""
-    captures: list[CaptureRange] = []
-    read: list[TakenFile] = []
-    notices: list[str] = []
-    for number, file in enumerate(files):
-        folder = Path(spool, str(number))
-        folder.mkdir()
-        try:
-            (capture,) = open_inputs([file.path], str(folder)).files
-            stop = None if capture.spooled else file.size
-            captures.append(CaptureRange(capture, file.start, stop, file.is_closed))
-            read.append(file)
-        except InputError as error:
-            notices.append(f"skipped {error}")
-    return captures, read, notices
 
 
 def _partition_number(partition: int) -> int:

@@ -1,0 +1,68 @@
+"""The command `watch` on a cluster whose machines know nothing of kdissect, one of them killed meanwhile."""
+
+import gzip
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.command import COMMAND, assert_one_sentence, environment, kdissect
+from tests.helpers.rings import (
+    CAPTURES,
+    assert_same,
+    ring_files,
+    tables_at_once,
+    tables_of_watch,
+    write_ring,
+)
+from tests.helpers.spark_cluster import Standalone
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("cluster"), workers=2) as started:
+        yield started
+
+
+def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp_path: Path) -> None:
+    ring, out, shared = tmp_path / "ring", tmp_path / "out", tmp_path / "shared"
+    whole = write_ring(tmp_path / "whole", ring_files(CAPTURES / "old-broker.pcap", 9)[:3])
+    for folder in (ring, shared):
+        folder.mkdir()
+    shutil.copy(whole[0], ring)
+    settings = "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
+    (tmp_path / "spark-defaults.conf").write_text(settings)
+    words = ["watch", ring, "--out", out, "--master", cluster.master, "--every", "200ms", "--settle", "0s"]
+    words += ["--until-idle", "3s", "--format", "jsonl", "--quiet"]
+    variables = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_PYTHON": str(cluster.python)}
+    running = subprocess.Popen(
+        [*COMMAND, *map(str, words)], env=environment(**variables), stderr=subprocess.PIPE
+    )
+    patience = time.monotonic() + 120
+    while not list(out.glob("exchanges/*/*.parquet")) and time.monotonic() < patience:
+        time.sleep(0.1)
+    cluster.kill_worker()
+    shutil.copy(whole[1], ring)
+    (ring / f"{whole[2].name}.gz").write_bytes(gzip.compress(whole[2].read_bytes()))
+    assert b"a cluster cannot read compressed captures" in running.communicate(timeout=120)[1]
+    assert running.returncode == 2
+    done = kdissect(*words, "--spool", shared, **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = {
+        name: table.select([column for column in table.column_names if column != "capture_file"])
+        for name, table in tables_at_once(whole[0].parent).items()
+    }
+    assert_same(tables_of_watch(out), expected)
+    assert not list(shared.iterdir())
+
+
+def test_places_that_executors_do_not_share_are_refused(tmp_path: Path) -> None:
+    done = kdissect("watch", tmp_path, "--master", "spark://nowhere.invalid:7077")
+    assert done.returncode == 2
+    assert_one_sentence(done.stderr)
+    assert "directories that all executors share" in done.stderr
