@@ -364,15 +364,22 @@ CLIENT_SETTING_REFUSED = frozenset(
 )
 """A client cannot work with this name or setting: the broker will never take it."""
 
-SETTING_REFUSED = CLIENT_SETTING_REFUSED | {
-    ErrorCode.INVALID_PARTITIONS,
-    ErrorCode.INVALID_REPLICATION_FACTOR,
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-    ErrorCode.INVALID_CONFIG,
-    ErrorCode.INVALID_REQUEST,
-    ErrorCode.POLICY_VIOLATION,
-    ErrorCode.INVALID_UPDATE_VERSION,
-}
+TOPIC_SETTING_REFUSED = frozenset(
+    {
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.POLICY_VIOLATION,
+    }
+)
+"""A tool wants a topic, or settings of one, that the brokers do not take."""
+
+SETTING_REFUSED = (
+    CLIENT_SETTING_REFUSED
+    | TOPIC_SETTING_REFUSED
+    | {ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_UPDATE_VERSION}
+)
 """The same, and what a tool for operators asked for in vain."""
 
 OVERSIZED = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})

@@ -88,6 +88,19 @@ ACCESS_CAUSES = (
         next="the user and the password of this client, sasl.mechanism, and when they were changed",
     ),
     Cause(
+        name="mechanism_refused",
+        layer=Layer.CLIENT,
+        severity=Severity.CRITICAL,
+        anchors=("mechanism_refused",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="a SaslHandshake is refused with UNSUPPORTED_SASL_MECHANISM",
+        against="",
+        means="The listener does not offer the SASL mechanism of the client. No password was looked at.",
+        next="sasl.mechanism of the client, sasl.enabled.mechanisms of the listener, and the port that the "
+        "client uses",
+    ),
+    Cause(
         name="login_missing",
         layer=Layer.CLIENT,
         severity=Severity.CRITICAL,

@@ -19,6 +19,8 @@ from kdissect.text import format_clock
 CRITICAL, WARNING, NOTE = Severity
 REASONS = (
     "credentials_refused",
+    "mechanism_refused",
+    "closed_after_acks_none",
     "authentication_failed",
     "login_absent",
     "login_out_of_turn",

@@ -14,7 +14,7 @@ WORSE_NS = 60 * SECOND
 """A consequence of a client's change, or a signal of the same reason, is seen within this time."""
 
 FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
-OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced")
+OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced", "rebalance_held_up")
 OF_LOAD = (
     "metadata_storm_began",
     "commits_storm",
@@ -27,6 +27,9 @@ OF_LOAD = (
 )
 OF_REFUSALS = (
     "credentials_refused",
+    "mechanism_refused",
+    "commits_refused",
+    "records_damaged",
     "login_out_of_turn",
     "right_missing",
     "records_oversized",

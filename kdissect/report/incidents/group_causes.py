@@ -27,6 +27,15 @@ def zombie_producer(case: Case) -> Diagnosis | None:
     return stated(0.95)(case)
 
 
+def rebalance_held_up(case: Case) -> Diagnosis | None:
+    """A member joins late, and is not about to be given up."""
+    held_up = case.anchor
+    lost = case.near(("poll_exceeded", "member_lost"), Relation.GROUP, 30 * SECOND, 30 * SECOND)
+    if any(set(one.clients) & set(held_up.clients) for one in lost):
+        return None
+    return stated(0.85)(case)
+
+
 def _restarts(case: Case) -> int:
     """Return how many times the reader of a repeated offset started as a new member of its group."""
     near = case.near(("member_restarts",), Relation.CLIENT, 30 * SECOND, 30 * SECOND)
@@ -204,6 +213,35 @@ GROUP_CAUSES = (
         "in each life of a client that starts again and again",
         means="The consumer fails at a record and begins again before it: nothing behind it is processed.",
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
+    ),
+    Cause(
+        name="rebalance_held_up",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("rebalance_held_up",),
+        judge=rebalance_held_up,
+        links=FOLLOWS_A_GROUP,
+        needs="heartbeats of a member are answered with REBALANCE_IN_PROGRESS three times or more, over 6 s "
+        "or more, and it does not join again meanwhile; its group has other members",
+        against="it leaves the group, or is given up: then it does not poll in time",
+        means="All members wait until each has joined again. This one is busy with what it polled last, so "
+        "with the eager protocol nobody of the group gets records.",
+        next="processing time between two polls of this member; max.poll.records and max.poll.interval.ms; "
+        "the cooperative assignor, or group.protocol=consumer",
+    ),
+    Cause(
+        name="commit_from_outside",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("commits_refused",),
+        judge=stated(0.9),
+        links=FOLLOWS_A_CLIENT,
+        needs="commits of a client for a group are refused with UNKNOWN_MEMBER_ID three times or more, over "
+        "a second or more, and it sends no heartbeat for the group, while others do",
+        against="it is a member: then the group went on without it",
+        means="A tool, or a consumer with partitions of its own (assign), commits to a group whose members "
+        "are at work. The group's offsets stay as its members set them.",
+        next="the group.id of this client: one of its own, or stop the members before offsets are set",
     ),
     Cause(
         name="records_released",

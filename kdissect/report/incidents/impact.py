@@ -90,9 +90,12 @@ def weigh(
 
 
 RESTATES: Mapping[str, tuple[str, ...]] = {
-    "authentication_failed": ("credentials_refused",),
-    "connection_churn": ("connections_storm", "closed_while_waiting"),
+    "authentication_failed": ("credentials_refused", "mechanism_refused"),
+    "connection_churn": ("connections_storm", "closed_while_waiting", "closed_after_acks_none"),
     "errors_repeated": (
+        "commits_refused",
+        "mechanism_refused",
+        "records_damaged",
         "credentials_refused",
         "group_kind_refused",
         "login_out_of_turn",
@@ -105,6 +108,7 @@ RESTATES: Mapping[str, tuple[str, ...]] = {
         "timestamps_refused",
         "topic_missing",
     ),
+    "commit_failed": ("commits_refused",),
     "lag_growing": ("lag_grew",),
     "leader_moved": ("leadership_left",),
     "metadata_storm": ("metadata_storm_began",),

@@ -22,7 +22,13 @@ BACK_NS = 120 * SECOND
 RESTART_NS = 2 * SECOND
 """A server that accepts connections sooner than this, and refused none, did not end."""
 
-NOT_LET_IN = ("login_absent", "credentials_refused", "authentication_failed", "closed_at_once")
+NOT_LET_IN = (
+    "login_absent",
+    "credentials_refused",
+    "mechanism_refused",
+    "authentication_failed",
+    "closed_at_once",
+)
 """Signals of clients whose connections a server closes before they can work."""
 
 HANDOVER = ("leadership_left", "coordinator_left")

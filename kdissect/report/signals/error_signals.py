@@ -61,6 +61,9 @@ LASTED_NS: Mapping[int, int] = {
 }
 """How long errors must last to be a signal, where it is not enough that they come three times."""
 
+MOVES = LEADER_MOVED - {ErrorCode.LEADER_NOT_AVAILABLE}
+"""Errors of a partition that moved: two moves some seconds apart are no trouble that lasts."""
+
 OF_MEMBERS = MEMBER_EXPIRED
 """Errors that many members get once when their group goes on without them."""
 
@@ -98,7 +101,7 @@ def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterat
         key = error.api_key or 0, error.code or 0
         objects.setdefault((*key, *_object(error)), []).append(error)
     for (api_key, code, kind, name), group in sorted(objects.items()):
-        for spell in spells(group, APART_NS):
+        for spell in spells(group, SPELL_NS if code in MOVES else APART_NS):
             if _lasts(spell, REPEATED):
                 yield _repeated(context, spell, kind, name)
             elif kind:
@@ -137,7 +140,7 @@ def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, n
     first, last = spell[0], max(row.last_ns for row in spell)
     count = count_requests(spell)
     about = f" for {kind} {name}" if kind else ""
-    who = f"from {clients[0]}" if len(clients) == 1 else f"from {counted(len(clients), 'client')}"
+    who = f"from {clients[0]}" if len(clients) == 1 else f"from {_askers(clients)}"
     to_the_end = context.end_ns - last < APART_NS // 3
     return make_signal(
         _kind(first, last - first.first_ns),
@@ -227,6 +230,13 @@ def _learnt(clients: Sequence[str], all_clients: Sequence[str]) -> str:
     """Return who learnt that leadership moved: clients, or else replica fetchers of other brokers."""
     fetchers = len(all_clients) - len(clients)
     return counted(len(clients), "client") if clients else counted(fetchers, "replica fetcher")
+
+
+def _askers(clients: Sequence[str]) -> str:
+    """Return how many clients and how many replica fetchers of brokers were refused."""
+    fetchers = sum(name.startswith(REPLICA) for name in clients)
+    kinds = ((len(clients) - fetchers, "client"), (fetchers, "replica fetcher"))
+    return " and ".join(counted(count, noun) for count, noun in kinds if count)
 
 
 def _clients(spell: Sequence[Observation]) -> list[str]:

@@ -15,6 +15,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.log_positions import PAUSED_NS, Lag, LogPositions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.wording import listed
 from kdissect.text import format_clock, format_count, format_duration
 
 SECOND = 10**9
@@ -48,6 +49,10 @@ If that is the beginning of the capture, it was there before.
 ENDED_NS = 5 * SECOND
 """A signal that was seen this shortly before the end of the capture lasts to its end."""
 
+NAMED = 3
+MOST = 0.8
+"""Partitions that lack such a part of all records tell what a reader does, and the others do not."""
+
 PEAK_RECORDS, SHRUNK = 1_000, 0.8
 
 
@@ -60,7 +65,9 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
         groups = sorted(facts.groups.get(client, ()))
         if len(groups) > 1:
             continue  # processes of one name, each at positions of its own: their commits tell
-        if lag is not None and has_grown(lag):
+        if lag is not None and (paused := _paused(positions, client, topic, lag)):
+            yield _left(context, client, groups, topic, paused)
+        elif lag is not None and has_grown(lag):
             yield _grew(context, client, groups, topic, lag, _reads(facts, positions, client, topic, lag))
         elif lag is not None and (since := _hangs_since(positions, client, topic, lag)) is not None:
             what = f"has not fetched from topic {topic} since {format_clock(since)}, while others write to it"
@@ -97,6 +104,13 @@ def _hangs_since(positions: LogPositions, client: str, topic: str, lag: Lag) -> 
     least = max(HANGS_NS, HANGS_TIMES * positions.longest_rest(client, topic))
     hangs = lag.times[-1] - since >= least and has_grown(lag.since(since + PAUSED_NS))
     return since if hangs else None
+
+
+def _paused(positions: LogPositions, client: str, topic: str, lag: Lag) -> dict[int, tuple[int, int]]:
+    """Return the partitions that a client does not fetch from any more, if they are most of what it lacks."""
+    stopped = positions.left_behind(client, topic, HANGS_NS)
+    paused = {number: one for number, one in stopped.items() if one[1] >= LEAST_RECORDS}
+    return paused if sum(left for _, left in paused.values()) >= MOST * lag.records[-1] else {}
 
 
 def has_grown(lag: Lag) -> bool:
@@ -154,6 +168,31 @@ def _grew(
         f"{format_count(lag.records[-1])} records behind in {format_duration(last - first)}, {a_second} more "
         "each second, so at this rate it never catches up",
         measures={"before": lag.before, "after": lag.records[-1], "per_second": a_second},
+        clients=[client],
+        groups=groups,
+        topics=[topic],
+    )
+
+
+def _left(
+    context: SignalContext,
+    client: str,
+    groups: Sequence[str],
+    topic: str,
+    paused: dict[int, tuple[int, int]],
+) -> Signal:
+    """Return the signal of a client that reads some partitions of a topic and not the others."""
+    begin, records = min(since for since, _ in paused.values()), sum(left for _, left in paused.values())
+    names = listed([f"{topic}-{number}" for number in sorted(paused)], NAMED)
+    a_second = records * SECOND // max(context.end_ns - begin, 1)
+    return make_signal(
+        "lag_grew",
+        (SubjectKind.CLIENT, client),
+        (begin, None),
+        f"{_named(client, groups)} has not fetched from {names} since {format_clock(begin)}, while it goes "
+        f"on with other partitions of the topic: {format_count(records)} records behind there, {a_second} "
+        "more each second",
+        measures={"before": 0, "after": records, "per_second": a_second},
         clients=[client],
         groups=groups,
         topics=[topic],

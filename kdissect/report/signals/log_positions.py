@@ -151,6 +151,22 @@ class LogPositions:
             moved.append(next(one.time_ns for one in positions if one.offset == last.offset))
         return max(moved)
 
+    def left_behind(self, client: str, topic: str, least_ns: int) -> dict[int, tuple[int, int]]:
+        """Return partitions that a client stopped to fetch so long ago, while it goes on with others.
+
+        The values are when it fetched from each last, and the records that it lacks there. A partition that
+        another client of its group fetches now is none of them.
+        """
+        partitions = self.fetched.get((client, topic), {})
+        newest = max((positions[-1].time_ns for positions in partitions.values()), default=0)
+        found = {}
+        for number, positions in partitions.items():
+            last_ns = positions[-1].time_ns
+            if newest - last_ns >= least_ns and not self._taken_over(client, topic, number, last_ns):
+                end = self.end_at((topic, number), self._context.end_ns) or 0
+                found[number] = last_ns, max(end - _got_to(positions), 0)
+        return found
+
     def longest_rest(self, client: str, topic: str) -> int:
         """Return the longest time that a client took between two fetches of a topic, in nanoseconds."""
         times = sorted(

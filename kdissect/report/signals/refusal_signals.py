@@ -1,9 +1,12 @@
 """Signals about clients that are refused for a reason that the error names.
 
     credentials_refused     SASL authentication failed
+    mechanism_refused       the broker does not offer the SASL mechanism of the client
     login_out_of_turn       a SASL request came when the broker takes none
     right_missing           not authorized for a topic, a group, a transactional id or the cluster
     records_oversized       batches are larger than the topic takes
+    records_damaged         batches have checksums that do not fit when they arrive
+    commits_refused         a client commits for a group that it is no member of
     timestamps_refused      records carry a time that the topic does not take
     topic_missing           a topic that is not there is asked for again and again
     offsets_gone            a consumer asks for offsets that the log does not have any more
@@ -20,12 +23,13 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import EPOCH_HEARTBEATS
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
     CLIENT_SETTING_REFUSED,
     OVERSIZED,
+    TOPIC_SETTING_REFUSED,
     ErrorCode,
 )
 from kdissect.report.findings.evidence import count_exchanges, count_requests, observed, spells
@@ -67,7 +71,16 @@ class RefusalRule(NamedTuple):
 
 
 REFUSALS = (
-    RefusalRule("credentials_refused", "failed to authenticate", AUTHENTICATION_ERRORS),
+    RefusalRule(
+        "credentials_refused",
+        "failed to authenticate",
+        AUTHENTICATION_ERRORS - {ErrorCode.UNSUPPORTED_SASL_MECHANISM},
+    ),
+    RefusalRule(
+        "mechanism_refused",
+        "wants to log in by a mechanism that the broker does not offer",
+        frozenset({ErrorCode.UNSUPPORTED_SASL_MECHANISM}),
+    ),
     RefusalRule(
         "login_out_of_turn",
         "logs in when the broker takes no login",
@@ -76,6 +89,22 @@ REFUSALS = (
     ),
     RefusalRule("right_missing", "was not authorized", AUTHORIZATION_ERRORS),
     RefusalRule("records_oversized", "sent records that are too large", OVERSIZED),
+    RefusalRule(
+        "records_damaged",
+        "sends records that arrive damaged",
+        frozenset({ErrorCode.CORRUPT_MESSAGE}),
+        3,
+        SECOND,
+        apis=frozenset({ApiKey.PRODUCE}),
+    ),
+    RefusalRule(
+        "commits_refused",
+        "commits for a group that it is no member of",
+        frozenset({ErrorCode.UNKNOWN_MEMBER_ID}),
+        3,
+        SECOND,
+        apis=OFFSET_COMMITS,
+    ),
     RefusalRule(
         "timestamps_refused",
         "sent records with timestamps out of range",
@@ -106,9 +135,13 @@ REFUSALS = (
         apis=EPOCH_HEARTBEATS,  # they make the group that they name, so it is there, as another kind
     ),
     RefusalRule("settings_refused", "asked for what no broker allows", CLIENT_SETTING_REFUSED, 2),
+    RefusalRule("settings_refused", "asked for what no broker allows", TOPIC_SETTING_REFUSED, 3, SECOND),
 )
 REFUSAL_KINDS = (
-    *(SignalKind(refusal.kind, f"a client {refusal.words}", SignalCounts.ERRORS) for refusal in REFUSALS),
+    *(
+        SignalKind(kind, f"a client {words}", SignalCounts.ERRORS)
+        for kind, words in dict.fromkeys((refusal.kind, refusal.words) for refusal in REFUSALS)
+    ),
     SignalKind("quota_applied", "a broker makes a client wait by a quota", SignalCounts.WAITS),
 )
 
@@ -122,18 +155,27 @@ ALLOWED = {
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction.max.timeout.ms of the broker bounds "
     "transaction.timeout.ms",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "group.consumer.assignors of the broker has the assignors",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "a topic may have as many replicas as brokers are alive",
+    ErrorCode.INVALID_PARTITIONS: "a topic has a partition at least, and never gets fewer",
+    ErrorCode.POLICY_VIOLATION: "create.topic.policy.class.name or alter.config.policy.class.name of the "
+    "broker forbids it",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "the broker takes patterns of RE2/J",
 }
 """The bounds of brokers that explain a refusal of a setting."""
 
-OF_IDENTITY = ("credentials_refused", "login_out_of_turn", "right_missing")
+OF_IDENTITY = ("credentials_refused", "mechanism_refused", "login_out_of_turn", "right_missing")
 """Refusals that depend on who the client is."""
+
+NAMED_BY_API = ("right_missing", "settings_refused")
+"""Refusals of which the API tells what was wanted, where no topic or group does."""
 
 GIVEN_UP, GIVEN_UP_NS = 3, 3 * SECOND
 """So many look-ups of a topic that is not there so long before the capture ends were in vain."""
 
-THROTTLED_MS, THROTTLES = 500, 3
-"""A quota that made a client wait for less, and fewer times, is none of the reader's business."""
+THROTTLED_MS, THROTTLES, LONG_THROTTLED_MS = 500, 3, 5_000
+"""A quota that made a client wait for less, and fewer times, is none of the reader's business.
+
+A few long waits count as well."""
 
 
 def refusal_signals(context: SignalContext) -> Iterator[Signal]:
@@ -147,12 +189,25 @@ def refusal_signals(context: SignalContext) -> Iterator[Signal]:
         if refusal.kind == "topic_missing":
             rows = [error for error in rows if error.location.topic is not None]
         for client, spell in _spells(rows):
+            if refusal.kind == "commits_refused" and _is_member(facts, client, spell):
+                continue  # the group went on without it, which has causes of its own
             if refusal.is_reached(spell) or (refusal.kind == "topic_missing" and _given_up(context, spell)):
                 yield _refused(context, facts, refusal, client, spell)
     for client, spell in _spells(context.rules.of_kind("throttled")):
         waited_ms = sum(row.amount for row in spell)
-        if waited_ms >= THROTTLED_MS and count_exchanges(spell) >= THROTTLES:
+        often = waited_ms >= THROTTLED_MS and count_exchanges(spell) >= THROTTLES
+        if often or waited_ms >= LONG_THROTTLED_MS:
             yield _throttled(context, client, spell, waited_ms)
+
+
+def _is_member(facts: ClientFacts, client: str, spell: Sequence[Observation]) -> bool:
+    """Return whether a client sends heartbeats for one of the groups of a spell, or nobody does.
+
+    Without heartbeats the capture shows no members: those there are may be of that client.
+    """
+    groups = {row.group_id for row in spell if row.group_id is not None}
+    members = {line.client for group in groups for line in facts.member_lines.get(group, ())}
+    return not members or client in members
 
 
 def _given_up(context: SignalContext, spell: Sequence[Observation]) -> bool:
@@ -219,7 +274,7 @@ def _refused(
         *([f"user {listed(users, NAMED)}"] if users else []),
     ]
     apis = listed(sorted({row.api for row in spell}), NAMED)
-    named = f" ({'; '.join(about) or apis})" if about or refusal.kind == "right_missing" else ""
+    named = f" ({'; '.join(about) or apis})" if about or refusal.kind in NAMED_BY_API else ""
     errors = ", ".join(sorted({row.error for row in spell}))
     servers = sorted(
         {context.servers.name(row.location.server_host, row.location.server_port) for row in spell}

@@ -24,6 +24,7 @@ from kdissect.report.signals.patience_signals import PATIENCE_KINDS, patience_si
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
 from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
+from kdissect.report.signals.rebalance_signals import REBALANCE_KINDS, rebalance_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
 from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
@@ -36,6 +37,7 @@ from kdissect.report.signals.topic_latency import TOPIC_LATENCY_KINDS, topic_lat
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.unseen_segments import unseen_segments
+from kdissect.report.signals.unserved_signals import UNSERVED_KINDS, unserved_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
 
 Source = Callable[[SignalContext], Iterable[Signal]]
@@ -50,6 +52,7 @@ SOURCES: tuple[Source, ...] = (
     policy_signals,
     patience_signals,
     reset_signals,
+    unserved_signals,
     server_signals,
     change_signals,
     topic_latency_signals,
@@ -61,6 +64,7 @@ SOURCES: tuple[Source, ...] = (
     identity_signals,
     login_signals,
     group_signals,
+    rebalance_signals,
     transaction_signals,
     load_signals,
     position_signals,
@@ -80,6 +84,7 @@ ALL_KINDS = (
     *POLICY_KINDS,
     *PATIENCE_KINDS,
     *RESET_KINDS,
+    *UNSERVED_KINDS,
     *SERVER_KINDS,
     *CHANGE_KINDS,
     *TOPIC_LATENCY_KINDS,
@@ -91,6 +96,7 @@ ALL_KINDS = (
     *IDENTITY_KINDS,
     *LOGIN_KINDS,
     *GROUP_KINDS,
+    *REBALANCE_KINDS,
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
     *POSITION_KINDS,

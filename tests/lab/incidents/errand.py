@@ -32,18 +32,20 @@ def create_topics(
 
 def list_rights(bootstrap: str, client_id: str, user: str, password: str, pause_s: float) -> None:
     """List all rights, as a tool does that keeps them in files."""
-    from kafka.admin import ACLFilter, ACLOperation, ACLPermissionType, ResourcePatternFilter, ResourceType
+    from kafka.admin import (
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        ResourcePatternFilter,
+        ResourceType,
+    )
 
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     login |= {"sasl_plain_username": user, "sasl_plain_password": password}
     admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), client_id=client_id, **login)
-    everything = ACLFilter(
-        None,
-        "*",
-        ACLOperation.ANY,
-        ACLPermissionType.ANY,
-        ResourcePatternFilter(ResourceType.ANY, None, None),
-    )
+    resources = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    everything = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, resources)
     while True:
         try:
             admin.describe_acls(everything)

@@ -172,6 +172,7 @@ def ciphers_differ(s: Scene) -> None:
 def new_connections_dropped(s: Scene) -> None:
     """A firewall lets what is open go on, and drops every attempt of a host to connect."""
     way = s.way_to("c2")
+    s.record_at = "c2"  # beyond the firewall nothing shows an attempt
     topics = s.background(producers=2, consumers=1)
     s.start("produce", "librdkafka", host="c2", topics=topics, per_second=15)
     s.start("consume", "franz-go", host="c2", topics=topics)

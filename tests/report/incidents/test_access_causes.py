@@ -51,7 +51,17 @@ def server_that_stops(story):
     without_login(story, times=2)
 
 
+def wrong_mechanism(story):
+    refusal = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": ["PLAIN"]}
+    for number in range(4):
+        at_ms = 10_000 + 2_000 * number
+        line = story.connect("10.1.0.2", client_id="bad", at_ms=at_ms)
+        line.call(at_ms + 1, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "OAUTHBEARER"}, refusal)
+        line.close(at_ms + 5, by_client=False)
+
+
 CASES = {
+    "mechanism_refused": (wrong_mechanism, wrong_password),
     "wrong_password": (wrong_password, right_password),
     "login_missing": (without_login, server_that_stops),
     "login_out_of_turn": (logs_in_too_often, wrong_password),

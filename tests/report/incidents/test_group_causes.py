@@ -316,7 +316,48 @@ def accepts_records(story):
     ending.send(9_010, True, b"", "FA")
 
 
+def late_joiner(story, told=4):
+    """A member that learns of a rebalance, and joins again some heartbeats later."""
+    other = member(story, "10.1.0.3", "other")
+    join(other, 60, "other-1", 1)
+    heartbeats(other, 500, 29_000, "other-1", 1)
+    busy = member(story, "10.1.0.2", "busy")
+    join(busy, 50, "busy-1", 1)
+    for number in range(told):
+        heartbeat(busy, 3_000 + 3_000 * number, "busy-1", 1, error=ErrorCode.REBALANCE_IN_PROGRESS)
+    again = 3_100 + 3_000 * told
+    join(busy, again, "busy-1", 2)
+    heartbeats(busy, again + 500, 29_000, "busy-1", 2)
+
+
+def joins_at_once(story):
+    late_joiner(story, told=1)
+
+
+def commit(line, at_ms, error=0):
+    topic = {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}
+    request = {"group_id": "readers", "generation_id_or_member_epoch": -1, "member_id": "", "topics": [topic]}
+    found = {"name": "orders", "partitions": [{"partition_index": 0, "error_code": error}]}
+    line.call(at_ms, 1, ApiKey.OFFSET_COMMIT, 7, request, {"topics": [found]})
+
+
+def commits_from_outside(story, error=ErrorCode.UNKNOWN_MEMBER_ID):
+    inside = member(story, "10.1.0.3", "inside")
+    heartbeats(inside, 500, 29_000, "inside-1", 1)
+    tool = member(story, "10.1.0.2", "tool", 9_900)
+    for number in range(6):
+        commit(tool, 10_000 + 1_000 * number, error)
+
+
+def commits_while_nobody_is_a_member(story):
+    tool = member(story, "10.1.0.2", "tool", 9_900)
+    for number in range(6):
+        commit(tool, 10_000 + 1_000 * number)
+
+
 CASES = {
+    "rebalance_held_up": (late_joiner, joins_at_once),
+    "commit_from_outside": (commits_from_outside, commits_while_nobody_is_a_member),
     "records_released": (gives_records_back, accepts_records),
     "slow_consumer": (slow_consumer, changes_its_topics),
     "session_timeout": (session_timeout, leaves_in_order),

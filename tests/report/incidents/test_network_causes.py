@@ -17,6 +17,7 @@ from kdissect.report.signals.network_signals import PATH_KINDS
 from kdissect.report.signals.sources import KINDS
 from kdissect.report.signals.tls_signals import TLS_KINDS
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS
+from kdissect.report.signals.unserved_signals import UNSERVED_KINDS
 from tests.helpers import recorded
 
 
@@ -31,10 +32,9 @@ def test_anchors_and_links_are_kinds_of_signals(cause: Cause) -> None:
 
 def test_every_signal_of_the_network_is_the_anchor_of_one_cause() -> None:
     anchors = [anchor for cause in (*NETWORK_CAUSES, *CONNECTION_CAUSES) for anchor in cause.anchors]
-    kinds = {kind.name for kind in (*PATH_KINDS, *TRANSPORT_KINDS, *ADDRESS_KINDS, *TLS_KINDS)} | {
-        "address_shared",
-        "connections_reset",
-    }
+    modules = (PATH_KINDS, TRANSPORT_KINDS, ADDRESS_KINDS, TLS_KINDS, UNSERVED_KINDS)
+    kinds = {kind.name for module in modules for kind in module}
+    kinds |= {"address_shared", "connections_reset", "records_damaged"}
     assert sorted(anchors) == sorted(kinds)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.told_capture import Story, batch
 from tests.helpers.told_groups import analyzed, background, produce
 
@@ -42,6 +43,35 @@ def test_an_error_of_a_client_for_many_topics_once_each_is_told(
     assert [f"INVALID_RECORD {topics} times, from odd at 10.1.0.2" in one for one in found] == [
         True
     ] * is_told
+
+
+def fetches(story: Story, host: str, client_id: str, times_ms: list[int]) -> None:
+    line = story.connect(host, client_id=client_id)
+    asked = {"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 7}]}
+    refused = {"partition_index": 0, "error_code": ErrorCode.FENCED_LEADER_EPOCH, "high_watermark": -1}
+    response = {"responses": [{"topic": "orders", "partitions": [refused | {"records": b""}]}]}
+    for at_ms in times_ms:
+        request = {"max_wait_ms": 500, "min_bytes": 1, "topics": [asked]}
+        line.call(at_ms, 1, ApiKey.FETCH, 7, request, response)
+
+
+def test_two_moves_of_a_partition_are_no_trouble_that_lasts(tmp_path: Path) -> None:
+    """Each is learnt by three fetchers once; 6.5 s lie between them."""
+    story = Story()
+    background(story)
+    for number in range(3):
+        fetches(story, f"10.1.0.{2 + number}", f"reader-{number}", [10_000, 16_500])
+    assert repeated(story, tmp_path) == []
+
+
+def test_replica_fetchers_are_no_clients(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    times = list(range(10_000, 18_000, 500))
+    fetches(story, "10.1.0.2", "reader", times)
+    fetches(story, "10.0.0.2", "broker-2-fetcher-0", times)
+    (sentence,) = repeated(story, tmp_path)
+    assert ", from 1 client and 1 replica fetcher, " in sentence
 
 
 def test_a_request_that_fails_for_several_partitions_is_one(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.lag_signals import caught_up_ns, has_grown
 from kdissect.report.signals.log_positions import Lag
-from tests.helpers.told_capture import T0_MS, Line, Story
+from tests.helpers.told_capture import T0_MS, Line, Story, batch
 from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
 
 SECOND = 10**9
@@ -121,3 +122,47 @@ def test_a_reader_that_hangs_late_falls_behind_from_then_on(
     if hangs:
         assert found[0].begin_ns == pytest.approx((T0_MS + 37_300) * 10**6, abs=SECOND)
         assert "has not fetched from topic orders since" in found[0].sentence
+
+
+def reads_two_partitions(story: Story, stops_ms: int, taken_over: bool = False) -> None:
+    """Both partitions are written; a reader goes on with one of them only."""
+    for partition in (0, 1):
+        writer = story.connect(f"10.1.0.{8 + partition}", client_id=f"writer-{partition}")
+        for number in range(60):
+            produce(writer, 100 + 500 * number, count=10, offset=10 * number, partition=partition)
+    reader = story.connect("10.1.0.2", client_id="paused")
+    other = story.connect("10.1.0.3", client_id="other")
+    for line, member in ((reader, "m"), (other, "o")):
+        heartbeats(line, 500, 30_000, member, 1)
+    for number in range(59):
+        at_ms = 300 + 500 * number
+        for partition in (0, 1):
+            stopped = partition == 0 and at_ms > stops_ms
+            line = other if stopped else reader
+            if stopped and not taken_over:
+                continue
+            asked = {"partition": partition, "fetch_offset": 10 * number}
+            found = {"partition_index": partition, "error_code": 0, "high_watermark": 10 * number + 10}
+            found["records"] = batch(10 * number, 10)
+            response = {"responses": [{"topic": "orders", "partitions": [found]}]}
+            request = {"max_wait_ms": 500, "min_bytes": 1}
+            request["topics"] = [{"topic": "orders", "partitions": [asked]}]
+            line.call(at_ms + partition, 1, ApiKey.FETCH, 7, request, response)
+
+
+def test_a_reader_that_leaves_one_partition_out_falls_behind_there(tmp_path: Path) -> None:
+    story = Story()
+    reads_two_partitions(story, 10_000)
+    (signal,) = lags(story, tmp_path)
+    assert "has not fetched from orders-0 since" in signal.sentence
+    assert "while it goes on with other partitions of the topic: 400 records behind there" in signal.sentence
+    assert signal.end_ns is None
+
+
+@pytest.mark.parametrize(("stops_ms", "taken_over"), [(22_000, False), (10_000, True)])
+def test_a_partition_that_rests_or_that_another_member_reads_is_not_left_out(
+    stops_ms: int, taken_over: bool, tmp_path: Path
+) -> None:
+    story = Story()
+    reads_two_partitions(story, stops_ms, taken_over)
+    assert lags(story, tmp_path) == []
