@@ -8,7 +8,6 @@ missing. Produces of a partition are looked at in the order of their captured of
 once.
 """
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,8 @@ from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.load.request_table import Interned, V
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Interned, V
+from kdissect.replay.request_numbers import RequestNumbers
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class RequestGates:
 
     def __init__(self) -> None:
         self._gates: dict[int, Gate] = {}
-        self._ended = bytearray()  # 1 for each request that has ended
+        self._ended = RequestNumbers(np.uint8)  # 1 for each request that has ended
         self._count = 0
 
     def __len__(self) -> int:
@@ -63,20 +63,20 @@ class RequestGates:
 
     def has_ended(self, index: int) -> bool:
         """Return whether a request has ended, sent or skipped."""
-        return index < len(self._ended) and self._ended[index] == 1
+        ended = self._ended.values
+        return index < len(ended) and ended[index] == 1
 
     def unended(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which of some requests have not ended."""
-        self._make_room(int(indices.max(initial=-1)) + 1)
-        unended: NDArray[np.int64] = indices[np.frombuffer(self._ended, np.uint8)[indices] == 0]
+        ended = self._ended.column(int(indices.max(initial=-1)) + 1)
+        unended: NDArray[np.int64] = indices[ended[indices] == 0]
         return unended
 
     def end(self, index: int) -> None:
         """Note that a request has ended, and let those go on that wait for it."""
-        if index >= len(self._ended):
-            self._make_room(index + 1)
-        self._count += 1 - self._ended[index]
-        self._ended[index] = 1
+        ended = self._ended.room(index)
+        self._count += 1 - ended[index]
+        ended[index] = 1
         gate = self._gates.pop(index, None)
         if gate is not None:
             gate.open()
@@ -85,25 +85,19 @@ class RequestGates:
         """Note that many requests have ended, none of them earlier."""
         if not len(indices):
             return
-        self._make_room(int(indices.max()) + 1)
-        np.frombuffer(self._ended, np.uint8)[indices] = 1
+        self._ended.column(int(indices.max()) + 1)[indices] = 1
         self._count += len(indices)
         if self._gates:
             waited_for = np.fromiter(self._gates, np.int64, len(self._gates))
             for index in waited_for[np.isin(waited_for, indices)].tolist():
                 self._gates.pop(index).open()
 
-    def _make_room(self, count: int) -> None:
-        missing = count - len(self._ended)
-        if missing > 0:
-            self._ended += bytes(max(missing, len(self._ended)))
-
 
 class RequestValues(MutableMapping[int, V]):
     """Values of requests, by index. Most are equal to others, and each is kept once."""
 
     def __init__(self) -> None:
-        self._numbers = array("i")  # in `_values`, counted from 1; 0: none
+        self._numbers = RequestNumbers(np.int32)  # in `_values`, counted from 1; 0: none
         self._values = Interned[V]()
         self._count = 0
 
@@ -113,10 +107,9 @@ class RequestValues(MutableMapping[int, V]):
         return self._values.values[self._numbers[index] - 1]
 
     def __setitem__(self, index: int, value: V) -> None:
-        if index >= len(self._numbers):
-            self._make_room(index + 1)
-        self._count += not self._numbers[index]
-        self._numbers[index] = self._values.number(value) + 1
+        numbers = self._numbers.room(index)
+        self._count += not numbers[index]
+        numbers[index] = self._values.number(value) + 1
 
     def __delitem__(self, index: int) -> None:
         if index not in self:
@@ -125,7 +118,8 @@ class RequestValues(MutableMapping[int, V]):
         self._numbers[index] = 0
 
     def __contains__(self, index: object) -> bool:
-        return isinstance(index, int) and 0 <= index < len(self._numbers) and self._numbers[index] > 0
+        numbers = self._numbers.values
+        return isinstance(index, int) and 0 <= index < len(numbers) and numbers[index] > 0
 
     def __iter__(self) -> Iterator[int]:
         return iter(np.flatnonzero(self.numbered()[0]).tolist())
@@ -135,22 +129,17 @@ class RequestValues(MutableMapping[int, V]):
 
     def numbered(self) -> tuple[NDArray[np.int32], Sequence[V]]:
         """Return for each request the number of its value, counted from 1 (0: none), and all values."""
-        return np.array(self._numbers, np.int32), self._values.values
+        return self._numbers.column(), self._values.values
 
     def add_all(self, other: "RequestValues[V]") -> None:
         """Set all values of another one."""
         theirs, values = other.numbered()
         numbers = np.array([0, *(self._values.number(value) + 1 for value in values)], np.int32)
-        requests = np.flatnonzero(theirs)
-        self._make_room(len(theirs))
-        own = np.frombuffer(self._numbers, np.int32)
-        self._count += int((own[requests] == 0).sum())
-        own[requests] = numbers[theirs[requests]]
-
-    def _make_room(self, count: int) -> None:
-        missing = count - len(self._numbers)
-        if missing > 0:
-            self._numbers.frombytes(bytes(self._numbers.itemsize * max(missing, len(self._numbers))))
+        own = self._numbers.column(len(theirs))
+        for begin in range(0, len(theirs), ROWS_AT_ONCE):
+            requests = begin + np.flatnonzero(theirs[begin : begin + ROWS_AT_ONCE])
+            self._count += int((own[requests] == 0).sum())
+            own[requests] = numbers[theirs[requests]]
 
 
 def add_values(into: MutableMapping[int, V], values: Mapping[int, V]) -> None:

@@ -5,24 +5,26 @@ put its own frames on the wire (`unsent` is over), and as long as no more reques
 captured connection had.
 
 A `TimerQueue` is the planned order, walked along once, and beside it a heap of alarms. Planned times are
-those of the captured requests, by the million and mostly in order, so they are sorted once and not kept in
-a heap. Alarms are for whatever comes up while a pass runs. All times are ns on the clock of the run.
+those of the captured requests, by the million and in order, so they are read some thousand at a time and not
+kept in a heap. Alarms are for whatever comes up while a pass runs. All times are ns on the clock of the run.
 Planned ones count from its start.
 """
 
 import heapq
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from kdissect.replay.load.replay_items import ReplayItem, request_column, sent_mask
-from kdissect.replay.load.request_table import numbered
+from kdissect.replay.engine.schedule import DueTimes
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks
+from kdissect.replay.load.request_table import Int32s
 from kdissect.streams.flow_state import Int64s
 
 NONE = -1  # no request
+LOOKS_AT_ONCE = 1 << 12  # planned looks that are read at a time: less than 1 ms
 
 
 class WaitingItems:
@@ -38,9 +40,9 @@ class WaitingItems:
         return len(self._places) - self._next
 
     @property
-    def places(self) -> Int64s:
+    def places(self) -> Int32s:
         """The places of these requests."""
-        return np.array(self._places[self._next :], np.int64)
+        return np.frombuffer(self._places, np.int32)[self._next :]
 
     @property
     def head(self) -> ReplayItem:
@@ -56,7 +58,7 @@ class WaitingItems:
         self._next += 1
         return head
 
-    def drop_all(self) -> Int64s:
+    def drop_all(self) -> Int32s:
         """Remove all requests, and return their places."""
         places = self.places
         self._next, self._head = len(self._places), None
@@ -102,33 +104,64 @@ def connection_queues(
 
     The limits are by connection.
     """
-    places = np.flatnonzero(sent_mask(items))
-    connections = request_column(items, "connection")[places]
-    connections, numbers = numbered(connections)
-    order = np.argsort(numbers, kind="stable").astype(np.int32)
-    parts = np.split(places[order], np.cumsum(np.bincount(numbers))[:-1])
-    queues = {}
-    firsts = [int(part[0]) for part in parts if len(part)]
-    for each in np.argsort(firsts).tolist():  # in the order of their first requests
-        connection, waiting = int(connections[each]), array("i", parts[each].astype(np.int32).tobytes())
-        queues[connection] = ConnectionQueue(
-            connection, most_in_flight[connection], WaitingItems(items, waiting)
-        )
-    return queues
+    places_of: dict[int, array[int]] = {}  # in the order of first requests
+    begin = 0
+    for connections, sent in column_blocks(items, "connection", "sent"):
+        places = begin + np.flatnonzero(sent)
+        numbers, firsts, inverse = np.unique(connections[sent], return_index=True, return_inverse=True)
+        parts = np.split(places[np.argsort(inverse, kind="stable")], np.cumsum(np.bincount(inverse))[:-1])
+        for each in np.argsort(firsts).tolist():
+            own = places_of.setdefault(int(numbers[each]), array("i"))
+            own.frombytes(parts[each].astype(np.int32).tobytes())
+        begin += len(connections)
+    return {
+        connection: ConnectionQueue(connection, most_in_flight[connection], WaitingItems(items, places))
+        for connection, places in places_of.items()
+    }
+
+
+PlannedLooks = tuple[Int64s, Int64s]
+"""When to look at queues, counted from the start, and the numbers of these queues."""
+
+
+def planned_looks(
+    items: Sequence[ReplayItem], queues: Sequence[ConnectionQueue], due_times: DueTimes
+) -> Iterator[PlannedLooks]:
+    """Yield when requests are due, of some at a time, and the numbers of their queues in `queues`."""
+    connections = np.array([queue.connection for queue in queues], np.int64)
+    order = np.argsort(connections)
+    connections = connections[order]
+    for connection, first_ns, sent in column_blocks(
+        items, "connection", "first_ns", "sent", rows=LOOKS_AT_ONCE
+    ):
+        numbers = order[np.searchsorted(connections, connection[sent])]
+        yield due_times.column(first_ns[sent]), numbers
 
 
 class TimerQueue:
-    """The timers of a pass."""
+    """The timers of a pass. Planned ones are read when those before them are over."""
 
-    def __init__(self, times_ns: Int64s, numbers: Int64s, queues: Sequence[ConnectionQueue]) -> None:
-        """Plan looks at queues, of which each is in `queues` by its number."""
-        order = np.argsort(times_ns, kind="stable")
-        self._times = array("q", times_ns[order].tobytes())
-        self._numbers = array("i", numbers[order].astype(np.int32).tobytes())
+    def __init__(self, planned: Iterable[PlannedLooks], queues: Sequence[ConnectionQueue]) -> None:
+        """Plan looks at `queues`, which are numbered by their places. Later parts have later times."""
+        self._planned = iter(planned)
+        self._times, self._numbers = array("q"), array("i")
         self._queues = queues
         self._position = 0  # the first timer that is not over
         self._alarms: list[tuple[int, int, ConnectionQueue]] = []
         self.start_ns = 0
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read the next planned timers when all that were read are over."""
+        while self._position >= len(self._times):
+            part = next(self._planned, None)
+            if part is None:
+                return
+            times_ns, numbers = part
+            order = np.argsort(times_ns, kind="stable")
+            self._times = array("q", times_ns[order].tobytes())
+            self._numbers = array("i", numbers[order].astype(np.int32).tobytes())
+            self._position = 0
 
     @property
     def next_ns(self) -> int | None:
@@ -153,6 +186,7 @@ class TimerQueue:
         limit = min(begin + most, len(self._times))
         self._position = bisect_right(self._times, now_ns - self.start_ns, begin, limit)
         due = [self._queues[number] for number in self._numbers[begin : self._position]]
+        self._read_on()
         alarms = self._alarms
         while alarms and alarms[0][0] <= now_ns and len(due) < most:
             queue = heapq.heappop(alarms)[2]
@@ -162,5 +196,6 @@ class TimerQueue:
 
     def clear(self) -> None:
         """Forget all timers."""
+        self._planned = iter(())
         self._position = len(self._times)
         self._alarms.clear()

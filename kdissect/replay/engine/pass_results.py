@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.request_table import ROWS_AT_ONCE
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.pool import PoolCounters
@@ -30,6 +30,7 @@ COLUMNS = ROW.size // 8
 INDEX, DISPOSITION, REASON, SENT, CAUSE, SPOOL = 0, 1, 2, 4, 6, 16  # columns
 ENDING = struct.Struct("<3q")  # index, disposition, reason: how a row begins
 UNKNOWN = -(1 << 63)  # stands for None
+UNPLACED = -1
 DISPOSITIONS = tuple(Disposition)
 CODES = {disposition: code for code, disposition in enumerate(DISPOSITIONS)}
 ANSWERED = CODES[Disposition.ANSWERED]
@@ -184,30 +185,55 @@ class ResultTable:
         indices: list[int] = self.column(INDEX).tolist()
         return indices
 
-    def in_order(self) -> Int64s:
-        """Return the numbers of all results, in the order of the capture."""
-        return np.argsort(self.column(INDEX), kind="stable")
+    def in_order(self) -> Int32s:
+        """Return the numbers of all results, in the order of the capture: each request has one."""
+        order, number = np.empty(0, np.int32), 0
+        for (index,) in self._column_blocks(INDEX):
+            missing = int(index.max()) + 1 - len(order)
+            if missing > 0:
+                order = np.append(order, np.full(max(missing, len(order)), UNPLACED, np.int32))
+            order[index] = np.arange(number, number + len(index))
+            number += len(index)
+        placed: Int32s = order[order != UNPLACED]
+        return placed
 
     def ended_as(self, disposition: Disposition) -> NDArray[np.bool_]:
         """Return which results have a disposition."""
-        same: NDArray[np.bool_] = self.column(DISPOSITION) == CODES[disposition]
-        return same
+        parts = [codes == CODES[disposition] for (codes,) in self._column_blocks(DISPOSITION)]
+        return np.concatenate([np.zeros(0, bool), *parts])
 
-    def counted(self, numbers: Int64s, keys: Int64s) -> list[tuple[tuple[int, Disposition, str], int]]:
-        """Return how many of some results have the same API, disposition and reason; the first ones first.
+    def counted(
+        self, some: NDArray[np.bool_], keys: NDArray[Any]
+    ) -> list[tuple[tuple[int, Disposition, str], int]]:
+        """Return how many of some results have the same API, disposition and reason.
 
-        `keys` are the APIs of requests by their index.
+        Those of the first request come first. `keys` are the APIs of requests by their index.
         """
-        index, disposition, reason = (self.column(each)[numbers] for each in (INDEX, DISPOSITION, REASON))
-        texts = self._text_list()
-        codes = (keys[index].astype(np.int64) * len(DISPOSITIONS) + disposition) * len(texts) + reason
-        kinds, first, counts = np.unique(codes, return_index=True, return_counts=True)
-        found = []
-        for place in np.argsort(first).tolist():
-            rest, text = divmod(int(kinds[place]), len(texts))
+        texts, begin = self._text_list(), 0
+        found: dict[int, tuple[int, int]] = {}  # kind -> its first request, and how many it has
+        for columns in self._column_blocks(INDEX, DISPOSITION, REASON):
+            chosen = some[begin : begin + len(columns[0])]
+            begin += len(chosen)
+            index, disposition, reason = (column[chosen] for column in columns)
+            codes = (keys[index].astype(np.int64) * len(DISPOSITIONS) + disposition) * len(texts) + reason
+            kinds, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
+            firsts = np.full(len(kinds), len(keys))
+            np.minimum.at(firsts, place, index)
+            for kind, first, count in zip(kinds.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+                earlier, before = found.get(kind, (first, 0))
+                found[kind] = min(first, earlier), before + count
+        counted = []
+        for kind, (_, count) in sorted(found.items(), key=lambda each: each[1]):
+            rest, text = divmod(kind, len(texts))
             key, code = divmod(rest, len(DISPOSITIONS))
-            found.append(((key, DISPOSITIONS[code], texts[text]), int(counts[place])))
-        return found
+            counted.append(((key, DISPOSITIONS[code], texts[text]), count))
+        return counted
+
+    def _column_blocks(self, *numbers: int) -> Iterator[tuple[Int64s, ...]]:
+        """Yield columns, of many rows at a time."""
+        for block in self.rows.blocks():
+            rows = np.frombuffer(block, np.int64)
+            yield tuple(rows[number::COLUMNS] for number in numbers)
 
     def sent_ns(self) -> Int64s:
         """Return when requests were sent, of those that were."""

@@ -14,7 +14,7 @@ request that it has ended. Every wait has a deadline.
 import dataclasses
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,18 +22,26 @@ import numpy as np
 
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
-from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, TimerQueue, connection_queues
+from kdissect.replay.engine.connection_queue import (
+    NONE,
+    ConnectionQueue,
+    PlannedLooks,
+    TimerQueue,
+    connection_queues,
+    planned_looks,
+)
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, result_of
 from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
-from kdissect.replay.engine.schedule import Schedule
+from kdissect.replay.engine.schedule import DueTimes, Schedule
 from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.replay_items import ReplayItem, refused_requests, request_column
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks, indices_of, refused_requests
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
@@ -47,7 +55,7 @@ LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS = 1_000_000, 5_000_000_000  # and for ea
 MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
 IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
 PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
-NO_PLACES = np.zeros(0, np.int64)
+NO_PLACES = np.zeros(0, np.int32)
 DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
 
 
@@ -78,35 +86,31 @@ class Player:
         self._schedule, self._limits, self._prepared = setup.schedule, setup.limits, setup.prepared
         self._gates = setup.context.gates
         self._fast_path = FastPath(setup.context, setup.pool, self._end_in_flight)
-        self._offsets_ns = setup.schedule.offsets_ns(
-            setup.replay_input.items, setup.context.settings.max_gap_ns
-        )  # when each request is due after the start, by its index
+        self._due_times = DueTimes(
+            setup.schedule, setup.replay_input.items, setup.context.settings.max_gap_ns
+        )
         self._queues = connection_queues(setup.items, setup.replay_input.caps)
-        self._timers = TimerQueue(*self._planned())
+        queues = list(self._queues.values())
+        self._timers = TimerQueue(self._planned(queues), queues)
         self._thinks = setup.schedule.pace is Pace.THINK
         count = len(setup.replay_input.items) if self._thinks else 0
         self._answered_ns = array("q", [NONE]) * count  # when requests have ended, only at pace think
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_peer_closed(self._refresh_leaders)
 
-    def _planned(self) -> tuple[Int64s, Int64s, list[ConnectionQueue]]:
-        """Return due times of requests, for each the number of its queue, and the queues.
+    def _planned(self, queues: Sequence[ConnectionQueue]) -> Iterator[PlannedLooks]:
+        """Yield when to look at which queue: when a request of it is due.
 
-        Only the first requests of queues where others have no due times.
+        Only the first requests of queues are planned where others have no due times.
         """
-        queues = list(self._queues.values())
-        if self._schedule.pace is not Pace.SCHEDULE:
+        if self._schedule.pace is Pace.SCHEDULE:
+            yield from planned_looks(self._items, queues, self._due_times)
+        else:
             firsts = [self._first_offset_ns(queue) for queue in queues]
-            return np.array(firsts, np.int64), np.arange(len(queues)), queues
-        places = [queue.waiting.places for queue in queues]
-        numbers = np.repeat(np.arange(len(queues)), [len(each) for each in places])
-        every = np.concatenate([NO_PLACES, *places])
-        order = np.argsort(every, kind="stable")
-        indices = request_column(self._items, "index")[every[order]]
-        return np.frombuffer(self._offsets_ns, np.int64)[indices], numbers[order], queues
+            yield np.array(firsts, np.int64), np.arange(len(queues))
 
     def _first_offset_ns(self, queue: ConnectionQueue) -> int:
-        return self._offsets_ns[queue.waiting.head.request.index]
+        return self._due_times.of(queue.waiting.head.request.first_ns)
 
     # Beginning and end
 
@@ -137,20 +141,34 @@ class Player:
             return
         self.stopped = reason
         self._limits.stop_others(reason)
-        left = [queue.waiting.drop_all() for queue in self._queues.values()]
-        indices = request_column(self._items, "index")[np.concatenate([NO_PLACES, *left])]
-        self._skip_all(indices, Disposition.POLICY, f"the run ended before: {reason}")
+        for places in self._drop_waiting():
+            indices = indices_of(self._items, places)
+            self._skip_all(indices, Disposition.POLICY, f"the run ended before: {reason}")
         self._timers.clear()
         self.pool.at(self.pool.now_ns + DRAIN_NS, self._cut_off)
         self._end_if_done()
+
+    def _drop_waiting(self) -> Iterator[Int32s]:
+        """Remove all requests from queues, and yield their places, many at a time."""
+        dropped, count = [NO_PLACES], 0
+        for queue in self._queues.values():
+            left = queue.waiting.drop_all()
+            for begin in range(0, len(left), ROWS_AT_ONCE):
+                dropped.append(left[begin : begin + ROWS_AT_ONCE])
+                count += len(dropped[-1])
+                if count >= ROWS_AT_ONCE:
+                    yield np.concatenate(dropped)
+                    dropped, count = [NO_PLACES], 0
+        yield np.concatenate(dropped)
 
     def _cut_off(self) -> None:
         """End what is still in flight when the time to await it is over."""
         if not self._done:
             self.pool.leave_all()
             # Requests that wait for another one are on no connection.
-            left = self._gates.unended(request_column(self._items, "index"))
-            self._skip_all(left, Disposition.POLICY, f"the run ended before: {self.stopped}")
+            for (indices,) in column_blocks(self._items, "index"):
+                left = self._gates.unended(indices)
+                self._skip_all(left, Disposition.POLICY, f"the run ended before: {self.stopped}")
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
@@ -220,7 +238,7 @@ class Player:
     def _due_ns(self, item: ReplayItem) -> int | None:
         """Return when a request is due; None as long as the answer that its client waited for is missing."""
         if not self._thinks or item.anchor < 0:
-            return self._schedule.start_ns + self._offsets_ns[item.request.index]
+            return self._schedule.start_ns + self._due_times.of(item.request.first_ns)
         answered_ns = self._answered_ns[item.anchor]
         return None if answered_ns == NONE else answered_ns + self._schedule.think_ns(item.gap_ns)
 

@@ -59,7 +59,9 @@ class DecodedCache:
 
     def get(self, index: int, read: Callable[[SpoolSlot], bytes | None]) -> Tree | None:
         """Return a copy of a body, which the caller may change; None if none was kept."""
-        place = self._place(index)
+        place, indices = index, self._indices
+        if index >= len(indices) or indices[index] != index:  # else all before it have a body, too
+            place = self._place(index)
         if place < 0:
             return None
         at, size = self._at[place], self._sizes[place]

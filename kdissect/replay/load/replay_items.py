@@ -74,10 +74,21 @@ def sent_mask(items: Sequence[ReplayItem], first: int = 0, stop: int | None = No
     return np.array([item.refusal is None for item in items[first:stop]], bool)
 
 
-def column_blocks(items: Sequence[ReplayItem], *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Yield columns of the requests of any items (see `request_column`), of many requests at a time."""
-    for begin in range(0, len(items), ROWS_AT_ONCE):
-        yield tuple(request_column(items, name, begin, begin + ROWS_AT_ONCE) for name in names)
+def column_blocks(
+    items: Sequence[ReplayItem], *names: str, rows: int = ROWS_AT_ONCE
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield columns of the requests of any items (see `request_column`), of so many requests at a time."""
+    for begin in range(0, len(items), rows):
+        yield tuple(request_column(items, name, begin, begin + rows) for name in names)
+
+
+def indices_of(items: Sequence[ReplayItem], places: Int32s) -> Int64s:
+    """Return the indices of the requests at some places of any items."""
+    if isinstance(items, ReplayItems):
+        return places.astype(np.int64)
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        return items.numbers[places].astype(np.int64)
+    return np.array([items[place].request.index for place in places.tolist()], np.int64)
 
 
 def distinct_of(items: Sequence[ReplayItem], name: str) -> set[int]:

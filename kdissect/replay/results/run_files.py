@@ -40,12 +40,13 @@ from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.run import PlayedPass, Replay
-from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1
 PAIRS, PARTS = "pairs.jsonl", "worker-*"
 PATIENCE_S = 2.0  # until when the requests of a run that was stopped are written one by one
+NO_KEYS = np.zeros(0, np.int16)
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
 
 
@@ -135,16 +136,17 @@ def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     stopped, until_s = bool(played.outcome.stopped), time.monotonic() + PATIENCE_S
     results, items = played.outcome.results, replay.loaded.items
     showing = DescribeOptions(replay.capture.names)
+    is_left = results.ended_as(Disposition.POLICY) if stopped else np.zeros(len(results), bool)
     order = results.in_order()
-    is_shown = ~results.ended_as(Disposition.POLICY)[order] if stopped else np.ones(len(order), bool)
-    shown, left = order[is_shown], order[~is_shown]
+    shown = order[~is_left[order]]
     for place, number in enumerate(shown):
         if stopped and time.monotonic() > until_s:
-            left = np.concatenate([left, shown[place:]])
+            is_left[shown[place:]] = True
             break
         result = results[int(number)]
         yield json_line(_pair(replay, played, items[result.index], result, showing))
-    for (key, disposition, reason), count in results.counted(left, items.column("key")):
+    keys = np.concatenate([NO_KEYS, *(key.astype(np.int16) for (key,) in column_blocks(items, "key"))])
+    for (key, disposition, reason), count in results.counted(is_left, keys):
         yield json_line(
             {"requests": count, "api": api_name(key), "bucket": disposition.value, "reason": reason}
         )

@@ -107,11 +107,17 @@ def test_many_skipped_requests_are_added_and_counted_together(monkeypatch: pytes
     together.append(RequestResult(4, Disposition.ANSWERED, sent_ns=3))
     together.append_skipped(6, Disposition.RETRY, "other")
     keys = np.array([0, 1, 0, 1, 0, 1, 1])
-    assert together.counted(np.arange(len(together)), keys) == [
-        ((1, Disposition.RETRY, "taken"), 3),
+    assert together.counted(np.ones(len(together), bool), keys) == [
         ((0, Disposition.RETRY, "taken"), 2),
+        ((1, Disposition.RETRY, "taken"), 3),
         ((0, Disposition.ANSWERED, ""), 1),
         ((1, Disposition.RETRY, "other"), 1),
     ]
+    some = np.array([True, True, False, False, False, True, False])
+    assert together.counted(some, keys) == [
+        ((1, Disposition.RETRY, "taken"), 2),
+        ((0, Disposition.ANSWERED, ""), 1),
+    ]
+    assert together.in_order().tolist() == [3, 1, 4, 2, 5, 0, 6]
     assert together.ended_as(Disposition.ANSWERED).tolist() == [False] * 5 + [True, False]
     assert together.sent_ns().tolist() == [3]

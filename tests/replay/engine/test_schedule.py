@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.schedule import LongGaps, Schedule
+from kdissect.replay.engine.schedule import DueTimes, LongGaps, Schedule
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.settings import Pace
@@ -70,13 +70,20 @@ def test_long_gaps_are_shortened_and_counted() -> None:
     assert (gaps.without(np.array([3, 9])).tolist(), gaps.removed_ns) == ([3, 9], 0)
 
 
-def test_items_are_due_by_their_place_and_refused_ones_have_no_time() -> None:
+@pytest.mark.parametrize("pace", [Pace.SCHEDULE, Pace.ASAP])
+@pytest.mark.parametrize("ramp_ns", [0, 300 * MS])
+def test_requests_are_due_by_their_captured_time(pace: Pace, ramp_ns: int) -> None:
     script = Script()
-    for at_ms in (0, 10, 500, 510):
+    for at_ms in (0, 10, 500, 510, 530, 900):
         script.add(at_ms, 10, 1, {"key": "g", "key_type": 0})
     items = load(script.capture(), script.shelf, settings()).items
-    items.refuse(1, Refusal(Disposition.POLICY, "not wanted"))
-    table = Schedule(Pace.SCHEDULE, 2.0, START, 77)
-    assert list(table.offsets_ns(items, None)) == [0, 0, 250 * MS, 255 * MS]
-    assert list(table.offsets_ns(items, 100 * MS)) == [0, 0, 50 * MS, 55 * MS]
-    assert list(Schedule(Pace.ASAP, 1.0, START, 77).offsets_ns(items, None)) == [0, 0, 0, 0]
+    items.refuse(1, Refusal(Disposition.POLICY, "not wanted"))  # so it ends no gap
+    table = Schedule(pace, 1.7, START, 77, ramp_ns)
+    captured = np.array([item.request.first_ns for item in items if item.refusal is None])
+    for most_ns in (None, 100 * MS, 15 * MS):
+        gaps, due = LongGaps(most_ns), DueTimes(table, items, most_ns)
+        wanted = (table.dues_ns(gaps.without(captured)) - 77).tolist()
+        assert due.column(captured).tolist() == wanted
+        assert [due.of(time_ns) for time_ns in captured.tolist()] == wanted
+    if pace is Pace.SCHEDULE and not ramp_ns:
+        assert wanted[-1] == round(55 * MS / 1.7)

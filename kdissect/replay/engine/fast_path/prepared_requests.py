@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.protocol.api_keys import READ, ApiKey
 from kdissect.protocol.codec.messages import CodecError, encode_request
 from kdissect.protocol.records.batches import HEADER_BYTES
@@ -42,6 +44,7 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import Batches, Texts
+from kdissect.replay.request_numbers import RequestNumbers
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
@@ -115,7 +118,9 @@ class PreparedRequests:
         self._context, self._items = context, iter(items or ())
         self._prepared: dict[int, PreparedRequest] = {}  # by index
         self._templates = ProduceTemplates[LikeRequest]()
-        self._passed = bytearray()  # 1 for requests that had their turn before they were prepared
+        self._passed = RequestNumbers(
+            np.uint8
+        )  # 1 for requests that had their turn before they were prepared
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
         self._last_index = -1  # the last request that was looked at
@@ -140,7 +145,7 @@ class PreparedRequests:
                 self._exhausted = True
                 break
             index = self._last_index = item.request.index
-            if index < len(self._passed) and self._passed[index]:
+            if index < len(passed := self._passed.values) and passed[index]:
                 continue
             most_requests -= 1
             prepared = _prepare(self._context, item, self._templates)
@@ -164,9 +169,6 @@ class PreparedRequests:
             self._bytes -= prepared.size
             return prepared
         if index > self._last_index and not self._exhausted:
-            missing = index + 1 - len(self._passed)
-            if missing > 0:
-                self._passed += bytes(max(missing, len(self._passed)))
             self._passed[index] = 1
         return None
 
