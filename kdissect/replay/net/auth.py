@@ -74,7 +74,9 @@ def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshak
         raise HandshakeFailed(
             "this listener of the target has no login: leave out --sasl, or use another port"
         )
-    if not body or body["error_code"]:
+    if not body:
+        raise HandshakeFailed(f"SASL {credentials.mechanism}: {_reason(answer)}")
+    if body["error_code"]:
         offered = _shortened(", ".join(body.get("mechanisms") or ()) or "none")
         raise HandshakeFailed(
             f"SASL {credentials.mechanism}: {_reason(answer)} (the target offers {offered})"

@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -33,7 +33,7 @@ from tests.lab.mock import MockCluster
 
 STARTING_S = 4  # of the command, on a busy machine
 SECRETS_BLOCK = 10
-UNSUPPORTED, METADATA, SASL_HANDSHAKE, API_VERSIONS = 35, 3, 17, 18
+UNSUPPORTED, METADATA, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 35, 3, 17, 18, 36
 
 
 class Usage(NamedTuple):
@@ -106,10 +106,13 @@ def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> 
 
 
 class ListeningBroker:
-    """Answers requests for versions and brokers, and keeps the API keys of all requests."""
+    """Answers requests for versions, brokers and mechanisms, and keeps the API keys of all requests.
 
-    def __init__(self, others: Sequence[tuple[str, int]] = ()) -> None:
-        self._others = others
+    It says nothing to those in `silent_to`.
+    """
+
+    def __init__(self, others: Sequence[tuple[str, int]] = (), silent_to: Collection[int] = ()) -> None:
+        self._others, self._silent_to = others, silent_to
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._server.getsockname()
         self.keys: list[int] = []
@@ -130,8 +133,13 @@ class ListeningBroker:
                 key, version = struct.unpack_from(">hh", request)
                 self.keys.append(key)
                 header = {"correlation_id": int.from_bytes(request[4:8], "big")}
+                if key in self._silent_to:
+                    continue
                 if key == METADATA:
                     response = encode_response(key, version, header, self._metadata())
+                elif key == SASL_HANDSHAKE and self._silent_to:
+                    taken = {"error_code": 0, "mechanisms": ["PLAIN"]}
+                    response = encode_response(key, version, header, taken)
                 else:
                     response = encode_response(API_VERSIONS, 0, header, _versions(version))
                 stream.write(len(response).to_bytes(4, "big") + response)
@@ -157,6 +165,27 @@ def test_no_login_is_tried_while_the_captured_brokers_are_unknown() -> None:
         login = Credentials("PLAIN", "player", "correct horse")
         check_target(ReplaySettings((broker.address,), credentials=login, plaintext_credentials=True))
     assert set(broker.keys) == {18}
+
+
+@pytest.mark.parametrize(
+    ("silent_to", "sentence"),
+    [
+        (SASL_HANDSHAKE, "SASL PLAIN: .*no response came$"),
+        (SASL_AUTHENTICATE, "as player: .*no response came$"),
+    ],
+)
+def test_a_login_that_is_never_answered_ends_in_time(
+    silent_to: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "PATIENCE_S", 0.5)
+    login = Credentials("PLAIN", "player", "correct horse")
+    with ListeningBroker(silent_to=[silent_to]) as broker:
+        settings = ReplaySettings((broker.address,), credentials=login, plaintext_credentials=True)
+        captured, began = CapturedCluster(addresses={("10.9.8.7", 9092)}), time.monotonic()
+        with pytest.raises(HandshakeFailed, match=f"127.0.0.1:{broker.address[1]}: .*{sentence}"):
+            check_target(settings, captured)
+        assert time.monotonic() - began < 2.5
+    assert broker.keys[-1] == silent_to
 
 
 def test_a_log_tells_the_captured_brokers_before_it_is_read(tmp_path: Path) -> None:
