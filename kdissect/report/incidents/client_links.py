@@ -14,7 +14,14 @@ WORSE_NS = 60 * SECOND
 """A consequence of a client's change, or a signal of the same reason, is seen within this time."""
 
 FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
-OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced", "rebalance_held_up")
+OF_GROUPS = (
+    "poll_exceeded",
+    "member_lost",
+    "member_restarts",
+    "instance_fenced",
+    "rebalance_held_up",
+    "rebalances_by_topics",
+)
 OF_LOAD = (
     "metadata_storm_began",
     "commits_storm",

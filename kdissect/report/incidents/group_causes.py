@@ -3,6 +3,7 @@
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, FOLLOWS_A_GROUP, stated
 from kdissect.report.model.findings import Severity
+from kdissect.report.wording import capitalized
 
 CRITICAL, WARNING, NOTE = Severity
 
@@ -34,6 +35,14 @@ def rebalance_held_up(case: Case) -> Diagnosis | None:
     if any(set(one.clients) & set(held_up.clients) for one in lost):
         return None
     return stated(0.85)(case)
+
+
+def rebalances_by_topics(case: Case) -> Diagnosis | None:
+    """Members join anew by themselves, and none of them starts again and again."""
+    if case.near(("member_restarts", "poll_exceeded"), Relation.GROUP, 30 * SECOND, 30 * SECOND):
+        return None
+    plain = stated(0.75)(case)
+    return plain._replace(headline=capitalized(plain.headline))
 
 
 def _restarts(case: Case) -> int:
@@ -213,6 +222,21 @@ GROUP_CAUSES = (
         "in each life of a client that starts again and again",
         means="The consumer fails at a record and begins again before it: nothing behind it is processed.",
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
+    ),
+    Cause(
+        name="rebalances_by_topics",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("rebalances_by_topics",),
+        judge=rebalances_by_topics,
+        links=FOLLOWS_A_GROUP,
+        needs="members start four rebalances or more by themselves: nobody came, left or was given up, and "
+        "no heartbeat told of a rebalance",
+        against="a member that starts again and again, or that does not poll in time",
+        means="A member joins anew when the topics of its subscription change: a pattern matches a topic "
+        "that is new or gone, or partitions are added. All members stand still each time.",
+        next="who creates or deletes topics that the subscription of the group matches, and how often; a "
+        "list of topics in place of a pattern; a longer metadata.max.age.ms",
     ),
     Cause(
         name="rebalance_held_up",

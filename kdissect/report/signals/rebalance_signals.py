@@ -1,23 +1,37 @@
-"""The signal `rebalance_held_up`: a member learns of a rebalance, and does not join again for long.
+"""Signals about rebalances of groups of the classic protocol.
+
+    rebalance_held_up     a member learns of a rebalance, and does not join again for long
+    rebalances_by_topics  members join anew again and again, though nobody comes, leaves or is given up
 
 A group of the classic protocol waits until all of its members have joined again. The library of a member that
-is busy goes on with heartbeats, and each response says REBALANCE_IN_PROGRESS.
+is busy goes on with heartbeats, and each response says REBALANCE_IN_PROGRESS. A member whose topics get
+other partitions, or whose pattern matches another topic, starts a rebalance by itself: nobody told it to.
 """
 
 from collections.abc import Iterator, Sequence
 
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.group_events import Group, Row, asked_ns, event_evidence, read_groups
+from kdissect.report.signals.group_events import (
+    Group,
+    Row,
+    asked_between,
+    asked_ns,
+    event_evidence,
+    is_join,
+    read_groups,
+    until_ns,
+)
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.wording import counted
+from kdissect.report.wording import counted, listed
 from kdissect.text import format_clock, format_duration
 
 SECOND = 10**9
 REBALANCE_KINDS = (
     SignalKind("rebalance_held_up", "a member does not join again", SignalCounts.OTHER, tells_first=True),
+    SignalKind("rebalances_by_topics", "members join anew by themselves", SignalCounts.OTHER),
 )
 HELD_UP_NS, LEAST = 6 * SECOND, 3
 """A member joins again at its next poll, which is sooner than this."""
@@ -26,9 +40,18 @@ APART_NS = 7 * SECOND
 """Two rebalances have more than this between their heartbeats: members send one each 3 s."""
 
 
+STARTED_ALONE = 4
+"""Rebalances that members start by themselves: one or two happen when they learn of their topics."""
+
+NAMED = 3
+
+
 def rebalance_signals(context: SignalContext) -> Iterator[Signal]:
-    """Yield the signals about rebalances that wait for a member."""
+    """Yield the signals about rebalances."""
     for group in read_groups(context):
+        started = _started_alone(group)
+        if len(started) >= STARTED_ALONE:
+            yield _by_topics(context, group, started)
         for events in group.clients.values():  # some send heartbeats and joins on two connections
             for told in _told(events):
                 others = {row["client"] for row in group.events} - {told[0]["client"]}
@@ -52,6 +75,48 @@ def _told(events: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _span(told: Sequence[Row]) -> int:
     return asked_ns(told[-1]) - asked_ns(told[0])
+
+
+def _started_alone(group: Group) -> list[Row]:
+    """Return the first join of each generation that a member started of which nothing was asked.
+
+    It was a member already, nobody had left since the generation before, and no heartbeat told of it.
+    """
+    generations: dict[int, list[Row]] = {}
+    for row in group.events:
+        if is_join(row) and row["generation"]:
+            generations.setdefault(row["generation"], []).append(row)
+    members: set[str] = set()
+    started, complete_ns = [], None
+    for number in sorted(generations):
+        joins = generations[number]
+        first = min(joins, key=asked_ns)
+        if complete_ns is not None and first["client"] in members:
+            between = asked_between(group.events, complete_ns, asked_ns(first) - 1)
+            if not any(row["event"] in ("leave", "error") for row in between):
+                started.append(first)
+        members |= {row["client"] for row in joins}
+        complete_ns = max(row["time_ns"] for row in joins)
+    return started
+
+
+def _by_topics(context: SignalContext, group: Group, started: Sequence[Row]) -> Signal:
+    begin, last = asked_ns(started[0]), asked_ns(started[-1])
+    clients = sorted({row["client"] for row in group.events})
+    starters = sorted({row["client"] for row in started})
+    return make_signal(
+        "rebalances_by_topics",
+        (SubjectKind.GROUP, group.name),
+        (begin, until_ns(context, last)),
+        f"group {group.name} rebalances again and again since {format_clock(begin)}: "
+        f"{counted(len(started), 'time')} in {format_duration(last - begin)} a member joined anew by itself "
+        f"({listed(starters, NAMED)}), though nobody had come, left or been given up",
+        measures={"count": len(started), "lasted_ns": last - begin},
+        clients=clients,
+        groups=[group.name],
+        requests=len(started),
+        evidence=[event_evidence(context, group.name, "joined anew by itself", started)],
+    )
 
 
 def _signal(context: SignalContext, group: Group, told: Sequence[Row], others: int) -> Signal:

@@ -355,7 +355,25 @@ def commits_while_nobody_is_a_member(story):
         commit(tool, 10_000 + 1_000 * number)
 
 
+def topics_come(story, rounds=6):
+    """Two members; one of them joins anew every 4 s, and the other one is told by its heartbeat."""
+    one, other = member(story, "10.1.0.2", "one"), member(story, "10.1.0.3", "other")
+    join(one, 50, "one-1", 1)
+    join(other, 52, "other-1", 1)
+    for number in range(rounds):
+        at_ms = 4_000 * (number + 1)
+        join(one, at_ms, "one-1", number + 2)
+        heartbeat(other, at_ms + 400, "other-1", number + 1, error=ErrorCode.REBALANCE_IN_PROGRESS)
+        join(other, at_ms + 410, "other-1", number + 2)
+    heartbeats(other, 26_000, 29_000, "other-1", rounds + 1)
+
+
+def one_topic_comes(story):
+    topics_come(story, rounds=2)
+
+
 CASES = {
+    "rebalances_by_topics": (topics_come, one_topic_comes),
     "rebalance_held_up": (late_joiner, joins_at_once),
     "commit_from_outside": (commits_from_outside, commits_while_nobody_is_a_member),
     "records_released": (gives_records_back, accepts_records),

@@ -64,6 +64,46 @@ def test_rebalances_in_a_row_that_a_member_joins_each_time_hold_nobody_up(tmp_pa
     assert held_up(story, tmp_path) == []
 
 
+def joins_anew(story: Story, tmp_path: Path) -> list[Signal]:
+    return [one for one in analyzed(story, tmp_path).signals if one.kind == "rebalances_by_topics"]
+
+
+def rounds(story: Story, count: int, told: bool = False, leaving: bool = False) -> None:
+    """Two members of which one joins anew each 4 s: by itself, told to, or since the other one left."""
+    one, other = (
+        story.connect(f"10.1.0.{2 + at}", client_id=name) for at, name in enumerate(("one", "other"))
+    )
+    join(one, 50, "one-1", 1)
+    join(other, 52, "other-1", 1)
+    for number in range(count):
+        at_ms = 4_000 * (number + 1)
+        if leaving:
+            leave(other, at_ms - 20, "other-1")
+        if told:
+            heartbeat(one, at_ms - 20, "one-1", number + 1, error=ErrorCode.REBALANCE_IN_PROGRESS)
+        join(one, at_ms, "one-1", number + 2)
+        join(other, at_ms + 5, "other-1", number + 2)
+
+
+def test_a_member_that_joins_anew_by_itself_again_and_again_is_named(tmp_path: Path) -> None:
+    story = Story()
+    rounds(story, 6)
+    (signal,) = joins_anew(story, tmp_path)
+    assert (signal.subject.name, signal.measures["count"]) == ("readers", 6)
+    assert "6 times in 20.0s a member joined anew by itself (one at 10.1.0.2)" in signal.sentence
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "leaving"), [(3, False, False), (6, True, False), (6, False, True)]
+)
+def test_rebalances_with_another_reason_are_not_of_topics(
+    count: int, told: bool, leaving: bool, tmp_path: Path
+) -> None:
+    story = Story()
+    rounds(story, count, told, leaving)
+    assert joins_anew(story, tmp_path) == []
+
+
 def test_a_member_that_leaves_then_did_not_poll_in_time(tmp_path: Path) -> None:
     story = Story()
     other = story.connect("10.1.0.3", client_id="other")
