@@ -224,9 +224,16 @@ def _delete_topics(tree: Tree, captured: int, sent: int) -> Tree:
     return tree
 
 
+def _join_group(tree: Tree, captured: int, sent: int) -> Tree:
+    if captured < 1 <= sent:  # brokers wait as long for a rebalance then; with the default they wait for none
+        return tree | {"rebalance_timeout_ms": tree["session_timeout_ms"]}
+    return tree
+
+
 SHAPES: dict[int, Callable[[Tree, int, int], Tree]] = {
     ApiKey.OFFSET_FETCH: _offset_fetch,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.JOIN_GROUP: _join_group,
     ApiKey.DELETE_TOPICS: _delete_topics,
 }

@@ -31,6 +31,9 @@ def test_a_listed_produce_0_is_not_spoken() -> None:
     assert true_ranges({0: (0, 3), 1: (0, 5)})[0] == (0, 3)
 
 
+CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "protocols": []}
+
+
 @pytest.mark.parametrize(
     ("key", "captured", "sent", "body", "expected"),
     [
@@ -47,6 +50,19 @@ def test_a_listed_produce_0_is_not_spoken() -> None:
             7,
             {"groups": [{"group_id": "g", "topics": None}], "require_stable": True},
             {"group_id": "g", "topics": None, "require_stable": True},
+        ),
+        (
+            11,
+            0,
+            2,
+            {"group_id": "g", "session_timeout_ms": 10_000, "member_id": "", **CONSUMER},
+            {
+                "group_id": "g",
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 10_000,  # as brokers take version 0
+                "member_id": "",
+                **CONSUMER,
+            },
         ),
         (10, 3, 4, {"key": "g", "key_type": 0}, {"key_type": 0, "coordinator_keys": ["g"]}),
         (10, 4, 2, {"key_type": 1, "coordinator_keys": ["x"]}, {"key": "x", "key_type": 1}),
