@@ -38,7 +38,7 @@ from kdissect.replay.results.pass_rate import rate_text, sending_time
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
 from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
-from kdissect.replay.results.run_text import comparison_text, plan_text
+from kdissect.replay.results.run_text import comparison_text, pace_words, plan_text
 from kdissect.replay.results.run_verdicts import COMPARISON_VOCABULARY, EXIT_CODES
 from kdissect.replay.safety import no_plaintext
 from kdissect.replay.settings import (
@@ -136,10 +136,10 @@ def _prepare_try(prepared: Replay, notice: Callable[[str], None], ending: Ending
                 raise UserError(f"topic {escape(each.wanted.name)} could not be created: {each.outcome}")
         prepared.learn()
     plan = make_plan(prepared)
-    sums, load = plan["accounting"], plan["load"]
+    sums = plan["accounting"]
     notice(f"topics created: {len(missing)}; requests to send: {sums['sent']:,} of {sums['captured']:,}")
-    notice(f"names on the target begin with {prepared.settings.prefix}")
-    notice(f"at {prepared.settings.pace} pace, at most {load['peak_requests_per_s']:,} requests per second")
+    notice(f"names on the target begin with {prepared.settings.prefix}, and stay there after the run")
+    notice(pace_words(plan))
 
 
 class LoadProgress:

@@ -75,7 +75,8 @@ def sync(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
     if live.leads:
         body["assignments"] = assignments(context, live, captured_generation)
         members = len(body["assignments"])
-        context.notes.add(item, f"assigns to {members} members as the leader that the target named")
+        named = "1 member" if members == 1 else f"{members} members"
+        context.notes.add(item, f"assigns to {named} as the leader that the target named")
     return [(yield from send_as_member(context, item, live, version, body))]
 
 

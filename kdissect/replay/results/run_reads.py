@@ -55,7 +55,8 @@ class RunReads:
         commits = [each for each in run.get("commits", ()) if each["short"]]
         commits.sort(key=lambda each: -each["short"])
         named = [
-            f"group {each['group']}, {each['partition']}: {each['replayed']} instead of {each['expected']}, "
+            f"group {each['group']}, {each['partition']}: {_or_nothing(each['replayed'])} instead of "
+            f"{each['expected']}, "
             f"{each['short']:,} records"
             for each in commits
         ]
@@ -74,6 +75,10 @@ class RunReads:
             "times": self.replayed / self.captured if self.captured else None,
             "reasons": [{"records": records, "reason": reason} for records, reason in reasons if records > 0],
         }
+
+
+def _or_nothing(offset: int | None) -> str:
+    return "no commit" if offset is None else str(offset)
 
 
 def _topic(entry: Mapping[str, Any]) -> str:

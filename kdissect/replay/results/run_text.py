@@ -31,6 +31,7 @@ from kdissect.replay.results.run_tables import (
     sum_of_requests,
     words,
 )
+from kdissect.replay.settings import Pace
 from kdissect.report.render.table import TableCell, table_lines
 from kdissect.report.render.terminal import Terminal
 from kdissect.text import escape, format_duration, format_share, format_size
@@ -91,18 +92,25 @@ def _largest_component(components: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def pace_words(plan: Mapping[str, Any]) -> str:
+    """Return how long sending takes, and how much is sent in a second at most."""
+    load, pace, speed = plan["load"], plan["settings"]["pace"], plan["settings"]["speed"]
+    if pace == Pace.ASAP:
+        return "as fast as the target answers, at pace asap"
+    return (
+        f"{format_duration(round(load['duration_s'] * 1e9))} at pace {pace}, speed {speed:g}; "
+        f"at most {load['peak_requests_per_s']:,.0f} requests and "
+        f"{format_size(round(load['peak_bytes_per_s']))} in a second"
+    )
+
+
 def _plan_load(plan: Mapping[str, Any]) -> Iterator[str]:
-    accounting, load, settings = plan["accounting"], plan["load"], plan["settings"]
+    accounting, load = plan["accounting"], plan["load"]
     yield (
         f"Would send {accounting['sent']:,}, skip {accounting['skipped']:,}, "
         f"of {accounting['captured']:,} captured."
     )
-    yield (
-        f"  {format_duration(round(load['duration_s'] * 1e9))} at pace {settings['pace']}, "
-        f"speed {settings['speed']:g}; at most {load['peak_requests_per_s']:,.0f} requests and "
-        f"{format_size(round(load['peak_bytes_per_s']))} in a second; "
-        f"{format_size(load['bytes'])} on {load['connections']:,} connections"
-    )
+    yield f"  {pace_words(plan)}; {format_size(load['bytes'])} on {load['connections']:,} connections"
     if len(load["processes"]) > 1:
         yield (
             f"  by {len(load['processes'])} processes, the busiest with {max(load['processes']):,} requests: "

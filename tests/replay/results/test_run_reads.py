@@ -43,3 +43,6 @@ def test_commits_that_fall_short_are_named() -> None:
     report = compare(run(1, commits=[commit, commit | {"short": 0}]), [pair(0)])
     assert report["verdict"] == "diverged"
     assert report["because"] == ["commits fall short: group audit, orders-0: 4 instead of 9, 5 records"]
+    nothing = commit | {"replayed": None}
+    (line,) = compare(run(1, commits=[nothing]), [pair(0)])["because"]
+    assert line == "commits fall short: group audit, orders-0: no commit instead of 9, 5 records"

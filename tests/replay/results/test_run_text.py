@@ -64,6 +64,12 @@ def test_a_plan_has_its_sections_and_no_empty_ones() -> None:
     assert " g → replay-g" in lines
 
 
+def test_a_plan_tells_no_rate_where_the_target_decides_it() -> None:
+    text = "\n".join(plan_text(PLAN | {"settings": PLAN["settings"] | {"pace": "asap"}}))
+    assert "  as fast as the target answers, at pace asap; 4.00 KiB on 3 connections" in text
+    assert "in a second" not in text
+
+
 def test_a_comparison_begins_with_its_verdict() -> None:
     lines = list(comparison_text(compare(run(3), [pair(0), error(1, 0, 10), error(2, 0, 6)])))
     assert lines[0] == "Correctness: DIVERGED. The target answered differently from the captured cluster."
