@@ -31,10 +31,9 @@ def watch(arguments: argparse.Namespace) -> None:
     from kdissect.live.stream_source import StreamSource
     from kdissect.spark.session import Engine
     from kdissect.spark.spark_settings import SparkSettings
-    from kdissect.spark.watch.watch_query import NOT_QUIET
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
-    settings = SparkSettings(master=arguments.master, confs=NOT_QUIET, notice=notice, with_sql=True)
+    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=True)
     if not settings.local:
         check_cluster_places(arguments)
     with ExitStack() as stack:

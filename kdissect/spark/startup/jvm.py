@@ -54,6 +54,7 @@ SHORT_LIFE_OPTIONS = (
     "-XX:-UsePerfData",
     "-Xms64m",  # the default is a share of the machine's memory, and garbage stays until that is full
     "-Xmn24m",
+    "-XX:MaxHeapFreeRatio=45",  # a collection gives back what is free beyond that
 )
 
 OPTIONS = (

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 POLL_SECONDS = 0.1
-NOT_QUIET = {"spark.cleaner.referenceTracking": "true"}
-"""Settings of Spark for a run that does not end: what a batch leaves behind is removed."""
 
 
 @dataclass(frozen=True, slots=True)
