@@ -56,7 +56,7 @@ def rebalance_signals(context: SignalContext) -> Iterator[Signal]:
             for told in _told(events):
                 others = {row["client"] for row in group.events} - {told[0]["client"]}
                 if others and len(told) >= LEAST and _span(told) >= HELD_UP_NS:
-                    yield _signal(context, group, told, len(others))
+                    yield _signal(context, group, told, others)
 
 
 def _told(events: Sequence[Row]) -> Iterator[list[Row]]:
@@ -86,16 +86,16 @@ def _started_alone(group: Group) -> list[Row]:
     for row in group.events:
         if is_join(row) and row["generation"]:
             generations.setdefault(row["generation"], []).append(row)
-    members: set[str] = set()
+    members: set[str | None] = set()  # several processes may have the name of one client
     started, complete_ns = [], None
     for number in sorted(generations):
         joins = generations[number]
         first = min(joins, key=asked_ns)
-        if complete_ns is not None and first["client"] in members:
+        if complete_ns is not None and first["member_id"] in members:
             between = asked_between(group.events, complete_ns, asked_ns(first) - 1)
-            if not any(row["event"] in ("leave", "error") for row in between):
+            if not any(row["event"] in ("leave", "error") or row["error_code"] for row in between):
                 started.append(first)
-        members |= {row["client"] for row in joins}
+        members |= {row["member_id"] for row in joins}
         complete_ns = max(row["time_ns"] for row in joins)
     return started
 
@@ -119,7 +119,7 @@ def _by_topics(context: SignalContext, group: Group, started: Sequence[Row]) -> 
     )
 
 
-def _signal(context: SignalContext, group: Group, told: Sequence[Row], others: int) -> Signal:
+def _signal(context: SignalContext, group: Group, told: Sequence[Row], others: set[str]) -> Signal:
     client, begin, last = told[0]["client"], asked_ns(told[0]), asked_ns(told[-1])
     return make_signal(
         "rebalance_held_up",
@@ -127,9 +127,9 @@ def _signal(context: SignalContext, group: Group, told: Sequence[Row], others: i
         (begin, None if context.end_ns - last < APART_NS else last),
         f"{client} holds up the rebalance of group {group.name} since {format_clock(begin)}: "
         f"{counted(len(told), 'heartbeat')} told it to join again, and it did not for "
-        f"{format_duration(last - begin)}, while {counted(others, 'other member')} waited",
-        measures={"count": len(told), "held_up_ns": last - begin, "waiting": others},
-        clients=[client],
+        f"{format_duration(last - begin)}, while {counted(len(others), 'other member')} waited",
+        measures={"count": len(told), "held_up_ns": last - begin, "waiting": len(others)},
+        clients=[client, *others],
         groups=[group.name],
         requests=len(told),
         evidence=[event_evidence(context, client, "REBALANCE_IN_PROGRESS", told)],

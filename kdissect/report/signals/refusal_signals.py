@@ -42,6 +42,7 @@ from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
 from kdissect.report.wording import client_text, counted, listed
+from kdissect.tables.anonymize import OWN_TOPICS
 from kdissect.text import format_clock, format_count, format_duration
 
 SECOND, NS_PER_MS = 10**9, 10**6
@@ -306,10 +307,12 @@ def _refused(
 
 def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Sequence[Observation]) -> str:
     """Return what else is known: a similar topic, the offset that the consumer went on at, the bounds."""
+    topics, *_ = _names(spell)
     if refusal.kind == "settings_refused":
+        if topics and set(topics) <= OWN_TOPICS:
+            return "; only brokers write to it"
         allowed = {ALLOWED[error] for row in spell if (error := ErrorCode(row.code or 0)) in ALLOWED}
         return "".join(f"; {sentence}" for sentence in sorted(allowed))
-    topics, *_ = _names(spell)
     if refusal.kind == "topic_missing" and topics:
         others = [topic for topic in _topics_there(context) if topic not in topics]
         similar = get_close_matches(topics[0], others, 1, SIMILAR)

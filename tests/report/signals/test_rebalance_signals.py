@@ -37,6 +37,7 @@ def test_a_member_that_does_not_join_again_is_named_with_its_group(tmp_path: Pat
     (signal,) = held_up(story, tmp_path)
     assert (signal.subject.name, signal.groups) == ("busy at 10.1.0.2", ("readers",))
     assert (signal.measures["count"], signal.measures["waiting"]) == (4, 1)
+    assert signal.clients == ("busy at 10.1.0.2", "other at 10.1.0.3")
     assert signal.measures["held_up_ns"] == 9 * 10**9
     assert "4 heartbeats told it to join again" in signal.sentence
 
@@ -91,6 +92,14 @@ def test_a_member_that_joins_anew_by_itself_again_and_again_is_named(tmp_path: P
     (signal,) = joins_anew(story, tmp_path)
     assert (signal.subject.name, signal.measures["count"]) == ("readers", 6)
     assert "6 times in 20.0s a member joined anew by itself (one at 10.1.0.2)" in signal.sentence
+
+
+def test_processes_that_share_a_name_are_no_member_that_joins_anew(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(6):
+        line = story.connect("10.1.0.2", client_id="one")
+        join(line, 50 + 4_000 * number, f"one-{number}", number + 1)
+    assert joins_anew(story, tmp_path) == []
 
 
 @pytest.mark.parametrize(

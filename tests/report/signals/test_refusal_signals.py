@@ -64,6 +64,18 @@ def test_records_of_one_host_that_arrive_damaged_are_one_incident(
     assert len(others) == len(set(hosts)) - 1
 
 
+@pytest.mark.parametrize(
+    ("topic", "advice"), [("__consumer_offsets", "only brokers"), ("orders", "names of")]
+)
+def test_a_topic_of_the_brokers_has_no_wrong_name(topic: str, advice: str, tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect("10.1.0.2", client_id="writer")
+    for number in range(3):
+        produce(line, 1_000 + 500 * number, error=ErrorCode.INVALID_TOPIC_EXCEPTION, topic=topic)
+    (signal,) = (one for one in analyzed(story, tmp_path).signals if one.kind == "settings_refused")
+    assert signal.sentence.rpartition("; ")[2].startswith(advice)
+
+
 @pytest.mark.parametrize(("throttle_ms", "told"), [(3_000, 1), (1_000, 0)])
 def test_two_long_waits_for_a_quota_count(throttle_ms: int, told: int, tmp_path: Path) -> None:
     story = Story()
