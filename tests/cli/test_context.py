@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
-from tests.helpers.command import assert_one_sentence, environment, kdissect
+from tests.helpers.command import WITHOUT_SPARK, assert_one_sentence, environment, kdissect
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,13 +65,13 @@ BAD_CAPTURES = {
 }
 
 
-@pytest.mark.spark  # analyze starts it while the capture is read
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD_CAPTURES)
 def test_a_capture_that_gives_nothing_is_one_sentence(name: str, tmp_path: Path) -> None:
     contents, words = BAD_CAPTURES[name]
     path = tmp_path / "some.pcap"
     path.write_bytes(contents)
-    done = kdissect("analyze", "--quiet", path)
+    done = kdissect("analyze", "--quiet", path, **WITHOUT_SPARK)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert_one_sentence(done.stderr)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import kdissect
+from tests.helpers.command import WITHOUT_SPARK, kdissect
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
@@ -47,7 +47,7 @@ def test_its_command_answers_it(question: str, command: str, tmp_path: Path) -> 
     words = shlex.split(command)[1:]
     paths = {name: str(CAPTURES / OLD.get(question, file)) for name, file in FILES.items()}
     words = [paths.get(word, str(tmp_path / word) if word == "one.pcapng" else word) for word in words]
-    done = kdissect(*words)
+    done = kdissect(*words, **WITHOUT_SPARK)
     code, expected = ANSWERS[question]
     assert done.returncode == code, done.stderr
     assert re.search(expected, done.stdout), done.stdout[:3000]

@@ -12,8 +12,11 @@ import sys
 from pathlib import Path
 
 import kdissect as package
+from kdissect.spark.startup.switch import STARTUP_VARIABLE
 
 COMMAND = (sys.executable, "-P", "-m", "kdissect")
+WITHOUT_SPARK = {STARTUP_VARIABLE: "+in_process"}
+"""Variables with which small captures take half the time, for tests of what follows Spark's work."""
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.java import JavaMissingError
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 from kdissect.streams.tls.keylog import KeyLog
-from tests.helpers.command import kdissect
+from tests.helpers.command import WITHOUT_SPARK, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = str(CAPTURES / "pause.pcapng")
@@ -59,7 +59,7 @@ def test_java_is_asked_for_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_the_report_is_that_of_spark(command: tuple[object, ...]) -> None:
-    here, spark = kdissect(*command, **{STARTUP_VARIABLE: "+in_process"}), kdissect(*command)
+    here, spark = kdissect(*command, **WITHOUT_SPARK), kdissect(*command)
     assert (here.returncode, spark.returncode) == (0, 0)
     assert here.stdout == spark.stdout
     assert len(here.stdout) > 1000
