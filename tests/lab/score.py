@@ -38,7 +38,7 @@ IN_REPOSITORY = ROOT / "captures" / "incidents"
 LIST = "score.json"  # in that folder: which first lines are right
 BLIND = {
     seed: ROOT / "tests" / "lab" / f"blind_seed_{seed.replace(' ', '_')}.md"
-    for seed in (*map(str, (6, *range(8, 16))), "15 forms", "16", "17", "18")
+    for seed in (*map(str, (6, *range(8, 16))), "15 forms", "16", "17", "18", "19")
 }
 """Tables as the generator wrote them when the recordings of a seed were first scored, unseen."""
 
@@ -64,7 +64,7 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "offset_out_of_range": (("errors_repeated", "OFFSET_OUT_OF_RANGE"),),
     "open_transaction": (("transactions_open", ""),),
     "quota": (("throttled", ""),),
-    "rebalance_loop": (("rebalance_storm", ""),),
+    "rebalance_loop": (("rebalance_storm", ""), ("rebalances_by_topics", "")),
     "record_too_large": (("records_too_large", ""), ("errors_repeated", "MESSAGE_TOO_LARGE")),
     "session_timeout": (("member_expired", ""),),
     "tiny_fetches": (("small_fetches", ""),),
@@ -178,6 +178,23 @@ recording; the load was 1 to 12. 9 of 10 first lines were right, and no healthy 
 wrong line names the consumer that asked for offsets that are gone, and not that its topic had been deleted
 and created again: no message of the capture names both ids of the topic. Since then offsets tell
 the old one.
+
+Seed 19 has incidents of kinds that no seed had before: limits of whole listeners, damaged records, attempts
+to connect that a firewall drops, tools and settings that brokers refuse, members that hold up their group.
+The list of its 18 scenarios was committed before the first recording, and they were scored with the rules as
+they were then; the load was 2 to 9. 5 of 14 first lines were right, and one of 4 healthy captures was warned
+of. Four wrong lines name the error and who or what it is about, as an error that repeats or as a wrong
+password; three are silent; one names open requests, and one a client that connects again and again. Two
+scenarios were recorded twice: a tool of the first recording ended before its first request, and a firewall
+stood in front of where the first capture was made. Both were scored with the same rules, and the table has
+the second ones. Since then each of these has a cause of its own, and two moves of a partition are no error
+that lasts. With all mends, 14 of 14 are right and none of the 4 healthy ones is warned of. These figures are
+not blind.
+
+Records that a share group gives back have a cause since then, too. When seeds 15 to 19 and the recordings in
+the repository were scored last, 160 of 161 first lines were right, and none of 42 healthy captures was warned
+of. The wrong one is `small-fetches-far-16`: its capture has no message of the consumer that it is about,
+which had not started yet when the recording ended, so busy was the machine.
 
 Recordings of seeds 1 to 12 and 15 are in the repository in part. The tables below the blind ones have those.
 When all of seeds 4, 6 and 8 to 11 were scored last, 121 of 122 first lines were right, of seeds 1 to 3 all
