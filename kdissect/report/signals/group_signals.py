@@ -62,7 +62,7 @@ NAMED = 3
 def group_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about groups."""
     facts = context.shared(ClientFacts)
-    for group in read_groups(context):
+    for group in context.shared(read_groups):
         for client, events in sorted(group.clients.items()):
             yield from _poll_exceeded(context, facts, group, client, events)
         restarts = [

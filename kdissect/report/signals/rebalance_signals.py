@@ -48,7 +48,7 @@ NAMED = 3
 
 def rebalance_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about rebalances."""
-    for group in read_groups(context):
+    for group in context.shared(read_groups):
         started = _started_alone(group)
         if len(started) >= STARTED_ALONE:
             yield _by_topics(context, group, started)

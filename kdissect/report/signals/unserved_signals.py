@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -63,13 +62,19 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
     return None if context.end_ns - last_ns < ENDED_NS else last_ns
 
 
-def _goes_on(context: SignalContext, own: Mask, begin_ns: int) -> Mask:
+def _grouped(of: Ints, rows: Ints) -> dict[int, Ints]:
+    """Return rows by what they belong to, in one pass: there may be as many hosts as connections."""
+    order = rows[np.argsort(of[rows], kind="stable")]
+    numbers, first = np.unique(of[order], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
+
+
+def _goes_on(context: SignalContext, own: Ints, begin_ns: int) -> Ints:
     """Return the connections among `own` that were open before a time and are used after it."""
     facts = context.connections
-    served = facts.talks & (context.facts.columns.ints("responses") > 0)
-    open_before = (facts.first_ns < begin_ns) & (facts.last_ns > begin_ns + GOES_ON_NS)
-    found: Mask = own & served & open_before
-    return found
+    served = context.facts.columns.ints("responses")[own] > 0
+    open_before = (facts.first_ns[own] < begin_ns) & (facts.last_ns[own] > begin_ns + GOES_ON_NS)
+    return own[served & open_before]
 
 
 def _unanswered(context: SignalContext) -> Iterator[Signal]:
@@ -77,13 +82,14 @@ def _unanswered(context: SignalContext) -> Iterator[Signal]:
     silent = ~facts.talks & (columns.ints("bytes_to_client") == 0) & (columns.ints("bytes_to_server") == 0)
     silent &= columns.equals("opened", "handshake") & ~columns.present("server_rtt_ns") & ~facts.ends
     silent &= np.minimum(facts.last_ns, context.end_ns) <= context.end_ns - UNANSWERED_NS
-    for host in np.unique(facts.host[silent]).tolist():
-        rows = np.flatnonzero(silent & (facts.host == host))
-        begin = int(facts.first_ns[rows].min())
-        going_on = _goes_on(context, (facts.host == host) & np.isin(facts.server, facts.server[rows]), begin)
-        opened = (facts.host == host) & facts.talks & (facts.first_ns >= begin)
-        if len(rows) >= LEAST_ATTEMPTS and going_on.any() and not opened.any():
-            yield _attempts(context, rows, np.flatnonzero(going_on))
+    talking = _grouped(facts.host, np.flatnonzero(facts.talks))
+    for host, rows in _grouped(facts.host, np.flatnonzero(silent)).items():
+        if len(rows) < LEAST_ATTEMPTS or host not in talking:
+            continue
+        begin, own = int(facts.first_ns[rows].min()), talking[host]
+        going_on = _goes_on(context, own[np.isin(facts.server[own], facts.server[rows])], begin)
+        if len(going_on) and not (facts.first_ns[own] >= begin).any():
+            yield _attempts(context, rows, going_on)
 
 
 def _attempts(context: SignalContext, rows: Ints, going_on: Ints) -> Signal:
@@ -114,14 +120,15 @@ def _unserved(context: SignalContext) -> Iterator[Signal]:
     hung &= (waited >= UNSERVED_NS) & ~facts.by_server & ~context.facts.doubtful
     if int(hung.sum()) < LEAST_UNSERVED:
         return
-    for server in np.unique(facts.server[hung]).tolist():
-        rows = np.flatnonzero(hung & (facts.server == server))
+    talking = _grouped(facts.server, np.flatnonzero(facts.talks))
+    for server, rows in _grouped(facts.server, np.flatnonzero(hung)).items():
+        own = talking.get(server, rows[:0])
         begin, last = int(facts.first_ns[rows].min()), int((facts.first_ns + waited)[rows].max())
-        going_on = _goes_on(context, facts.server == server, begin)
-        answered = (facts.server == server) & columns.equals("opened", "handshake")
-        answered &= (facts.first_ns > begin) & (columns.ints("responses") > 0)
-        if going_on.any() and int(answered.sum()) < len(rows):
-            yield _hung(context, rows, int(going_on.sum()), (begin, last), int(waited[rows].max()))
+        going_on = len(_goes_on(context, own, begin))
+        answered = (columns.ints("responses")[own] > 0) & (facts.first_ns[own] > begin)
+        answered &= columns.equals("opened", "handshake")[own]
+        if going_on and int(answered.sum()) < len(rows):
+            yield _hung(context, rows, going_on, (begin, last), int(waited[rows].max()))
 
 
 def _hung(
@@ -144,13 +151,15 @@ def _hung(
 
 
 def _closed(context: SignalContext) -> Iterator[Signal]:
+    facts, records = context.connections, context.rules.of_kind("acks_none")
+    numbers = np.array([one.location.connection or 0 for one in records], np.int64)
+    rows = np.minimum(np.searchsorted(context.facts.numbers, numbers), len(context.facts.numbers) - 1)
+    after_ns = facts.closed_ns[rows] - np.array([one.last_ns for one in records], np.int64)
+    closed = (context.facts.numbers[rows] == numbers) & facts.ends[rows] & facts.by_server[rows]
+    closed &= (after_ns >= 0) & (after_ns <= CLOSED_NS)
     found: dict[str, set[int]] = defaultdict(set)
-    for one in context.rules.of_kind("acks_none"):
-        row = int(np.searchsorted(context.facts.numbers, one.location.connection or 0))
-        if context.is_closed(one.location.connection or 0) and context.closed_by_server(row):
-            closed_ns = int(context.connections.closed_ns[row])
-            if 0 <= closed_ns - one.last_ns <= CLOSED_NS:
-                found[one.client].add(row)
+    for at in np.flatnonzero(closed).tolist():
+        found[records[at].client].add(int(rows[at]))
     for client, connections in sorted(found.items()):
         rows = np.array(sorted(connections))
         closed_ns = context.connections.closed_ns[rows]

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kdissect.report.incidents.impact import CLIENT_WEIGHT, measure_impact, weigh, word_consequences
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
@@ -115,3 +117,23 @@ def test_only_errors_of_the_requests_that_are_counted_are_named() -> None:
     few = replace(signal("offsets_gone", 3), measures={"code": 1})
     assert measure_impact([few], KINDS, 1000).errors == ("OFFSET_OUT_OF_RANGE",)
     assert measure_impact([few, signal("topic_recreated", 107)], KINDS, 1000).errors == ()
+
+
+FACTS = {
+    "member_expired": "poll_exceeded",
+    "rebalance_storm": "rebalances_by_topics",
+    "retriable_errors_lasted": "replicas_missing",
+    "tls_failed": "tls_handshake_failed",
+    "corrupt_records": "records_damaged",
+}
+
+
+@pytest.mark.parametrize(("again", "better"), FACTS.items())
+def test_a_finding_that_says_again_what_a_signal_says_is_left_out(again: str, better: str) -> None:
+    own, other = (
+        make_signal(kind, (SubjectKind.CLIENT, "a at 10.1.0.2"), (0, 10**9), f"says {kind}")
+        for kind in (better, again)
+    )
+    assert word_consequences((other,), KINDS, (own,)) == ()
+    stranger = make_signal(again, (SubjectKind.CLIENT, "b at 10.1.0.3"), (0, 10**9), "says more")
+    assert word_consequences((stranger,), KINDS, (own,)) == ("says more",)
