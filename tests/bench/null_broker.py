@@ -1,14 +1,14 @@
 """A broker that takes everything and does nothing, as fast as Python can: what a replayer is measured
 against.
 
-    python -m tests.bench.null_broker
+    python -m tests.bench.null_broker [HOST]
 
-prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for
-any topic with one partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a
-topic with a number with one record at odd epochs and with nothing at even ones, JoinGroup as to a member that
-is alone, and every other request with the answer that has every field at its default. It answers a
-request that it was asked before (all but the correlation id, of Produce the records, of Fetch its epoch)
-from memory.
+prints its port at that address of this machine (127.0.0.1), and on the end of its standard input the
+processor time that it took. It answers Metadata for any topic with one partition count, Produce 9 to 13 of
+one partition as written, a fetch in the session of a topic with a number with one record at odd epochs and
+with nothing at even ones, JoinGroup as to a member that is alone, and every other request with the answer
+that has every field at its default. It answers a request that it was asked before (all but the correlation
+id, of Produce the records, of Fetch its epoch) from memory.
 """
 
 import asyncio
@@ -25,9 +25,11 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine.dry_target import default_fields
 from kdissect.replay.rewrite.batch_rewrite import modern
 
+HOST = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "127.0.0.1"
 PARTITIONS = 6
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, JOIN_GROUP, API_VERSIONS = 0, 1, 3, 10, 11, 18
-BY_ID = 13  # the first version of Produce with topic ids
+FLEXIBLE = 9  # the first version of Produce with compact lengths
+BY_ID = 13  # the first version of Produce and of Fetch with topic ids
 CORRELATION, CLIENT = 8, 12  # where they begin in a frame with its length
 MEMBER = "member"
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000".replace(" ", ""))
@@ -67,7 +69,9 @@ def _canned_fetch(version: int, session: int, more: int) -> tuple[bytes, bytes]:
     """Return what stands before the offset of the record in an answer, and what stands behind it."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1 << 40, "log_start_offset": 0}
     partition |= {"aborted_transactions": None, "records": RECORDS}
-    topic = {"topic_id": topic_id(f"t-topic-{session - 1}"), "partitions": [partition]}
+    name = f"t-topic-{session - 1}"
+    topic = {"topic_id": topic_id(name)} if version >= BY_ID else {"topic": name}
+    topic |= {"partitions": [partition]}
     body = {"error_code": 0, "session_id": session, "responses": [topic] if more else []}
     whole = encode_response(FETCH, version, {"correlation_id": 0}, body)[4:]
     if not more:
@@ -94,7 +98,7 @@ def _canned(key: int, version: int, said: bytes) -> bytes:
             {"api_key": each, "min_version": api.live.start, "max_version": api.live.stop - 1}
             for each, api in APIS.items()
         ]
-    elif key == PRODUCE:
+    elif key == PRODUCE and version >= FLEXIBLE:
         rest = said[2 + int.from_bytes(said[:2], "big") + 1 :]
         name = rest[max(rest[0], 1) :][2 + 4 + 1 :]
         partition = {"index": int.from_bytes(name[-4:], "big"), "error_code": 0, "base_offset": 0}
@@ -123,12 +127,12 @@ def _metadata(version: int, asked: dict[str, object]) -> dict[str, object]:
         | ({"topic_id": topic_id(name)} if version >= 10 else {})
         for name in names
     ]
-    brokers = [{"node_id": 1, "host": "127.0.0.1", "port": port}]
+    brokers = [{"node_id": 1, "host": HOST, "port": port}]
     return {"brokers": brokers, "cluster_id": "null", "controller_id": 1, "topics": topics}
 
 
 def _coordinators(version: int, asked: dict[str, object]) -> dict[str, object]:
-    where = {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": port}
+    where = {"error_code": 0, "node_id": 1, "host": HOST, "port": port}
     keys = asked.get("coordinator_keys") or ()
     if version < 4:
         return where
@@ -160,7 +164,7 @@ async def main() -> None:
     """Serve until standard input ends."""
     global port  # noqa: PLW0603
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(NullBroker, "127.0.0.1", 0)
+    server = await loop.create_server(NullBroker, HOST, 0)
     port = server.sockets[0].getsockname()[1]
     print(port, flush=True)
     await loop.run_in_executor(None, sys.stdin.read)

@@ -3,13 +3,16 @@
     python -m tests.bench.replay_machines LOG [--speed 1]
 
 In: a replay log, which is sent at its schedule to a real broker. Out: a row of a table for one process, for
-two workers, for a worker that is killed half-way, one that is stopped as if its network were gone, and
-Ctrl-C. Requests that are neither sent nor skipped would be a defect, which ends this with an error.
+two workers, for a worker that is killed half-way, one that is stopped, and Ctrl-C. In the last row a worker
+has a network of its own, whose cable is pulled half-way; there the broker of the benchmarks is the target,
+and root is needed. Requests that are neither sent nor skipped would be a defect, which ends this with an
+error.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from kdissect.replay.load.log_files import open_log
+from tests.helpers.apart_host import ApartHost
 from tests.helpers.command import COMMAND, environment
+from tests.helpers.null_target import null_target
 from tests.helpers.spark_cluster import Standalone
 from tests.lab.cluster import KraftCluster
 from tests.lab.releases import CURRENT
@@ -80,6 +85,22 @@ def rows(log: Path, speed: float) -> Iterator[str]:
             place.mkdir()
             with Standalone(place) as cluster:
                 yield _row(name, *_on_cluster(command, Path(folder), cluster, harm, target, half_s))
+
+    if os.geteuid() == 0 and shutil.which("ip"):
+        yield _row("a worker's network cut half-way", *_with_cable_pulled(log, speed, half_s))
+
+
+def _with_cable_pulled(log: Path, speed: float, half_s: float) -> tuple[dict[str, Any], float]:
+    """Replay by two workers, of which one loses its network. Return what `_replayed` returns."""
+    with tempfile.TemporaryDirectory() as folder, ApartHost() as apart, null_target(apart.here) as target:
+        place = Path(folder) / "cluster"
+        place.mkdir()
+        command = [*COMMAND, "replay", "run", str(log), "--target", target, "--speed", str(speed)]
+        command += ["--execute", "--format", "json", "--out", str(Path(folder) / "run")]
+        with Standalone(place, apart=apart) as cluster:
+            return _on_cluster(
+                command, Path(folder), cluster, lambda _run, _cluster: apart.cut(), target, half_s
+            )
 
 
 def _on_cluster(

@@ -21,6 +21,7 @@ from typing import Self
 from kdissect.spark.session import Engine
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.jvm import OPTIONS, spark_jars
+from tests.helpers.apart_host import ApartHost
 
 START_SECONDS = 120
 PYTHON = "python"
@@ -77,8 +78,10 @@ def half_way(engine: Engine, tasks: int, kill: Callable[[], None]) -> Iterator[N
 class Standalone:
     """A context manager; `master` is the URL, `python` what the executors run."""
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
-        self._folder, self._count = folder, workers
+    def __init__(self, folder: Path, workers: int = 2, apart: ApartHost | None = None) -> None:
+        """Have the last worker on a host `apart`, if there is one."""
+        self._folder, self._count, self._apart = folder, workers, apart
+        self._host = "127.0.0.1" if apart is None else apart.here
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
         self.python = folder / PYTHON
@@ -86,17 +89,18 @@ class Standalone:
     def __enter__(self) -> Self:
         make_python(self._folder)
         log = self._start(
-            "master", f"{DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+            "master", f"{DEPLOY}.master.Master", "--host", self._host, "--port", "0", "--webui-port", "0"
         )
         self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
         try:
             for number in range(self._count):
                 name = f"worker-{number}"
+                apart = self._apart if number == self._count - 1 else None
                 log = self._start(
                     name,
                     f"{DEPLOY}.worker.Worker",
                     "--host",
-                    "127.0.0.1",
+                    self._host if apart is None else apart.address,
                     "--webui-port",
                     "0",
                     "--cores",
@@ -106,6 +110,7 @@ class Standalone:
                     "--work-dir",
                     str(self._folder / name),
                     self.master,
+                    apart=apart,
                 )
                 self._said(log, r"(Successfully registered)")
         except BaseException:
@@ -122,8 +127,8 @@ class Standalone:
     def confs(self) -> dict[str, str]:
         """Settings for an engine on this cluster."""
         return {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": self._host,
+            "spark.driver.bindAddress": self._host,
             "spark.executor.memory": "512m",
             "spark.executorEnv.XDG_CACHE_HOME": str(self.cache),
             "spark.executorEnv.KDISSECT_JIT": "0",  # compiling takes longer than all that is done here
@@ -157,14 +162,24 @@ class Standalone:
         """Return what the executors said."""
         return "\n".join(path.read_text() for path in self._folder.glob("worker-*/app-*/*/stderr"))
 
-    def _start(self, name: str, *main: str, variables: Mapping[str, str] | None = None) -> Path:
+    def _start(
+        self,
+        name: str,
+        *main: str,
+        variables: Mapping[str, str] | None = None,
+        apart: ApartHost | None = None,
+    ) -> Path:
         jars = spark_jars()
         environment = {key: value for key, value in os.environ.items() if key not in FOREIGN}
-        environment |= {"SPARK_HOME": str(jars[0].parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {
+            "SPARK_HOME": str(jars[0].parents[1]),
+            "SPARK_LOCAL_IP": self._host if apart is None else apart.address,
+        }
         environment["SPARK_SCALA_VERSION"] = "2.13"  # as Spark's own script for starting workers finds out
         environment |= variables or {}
         command = [str(find_java().program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command += ["-cp", str(jars[0].parent / "*"), *main]
+        command = [*(apart.command if apart else ()), *command]
         log = self._folder / f"{name}.log"
         with log.open("wb") as said:
             process = subprocess.Popen(
