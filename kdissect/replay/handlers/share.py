@@ -15,6 +15,7 @@ from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask
 from kdissect.replay.handlers.fetch_patience import scaled_wait_ms, shared_wait_ms
 from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.sending import until_group_allows
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kdissect.replay.load.replay_items import ReplayItem
@@ -40,6 +41,7 @@ def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[lis
     """Fetch what the captured session is about, and acknowledge what was handed out."""
     if body["share_session_epoch"] == FINAL_EPOCH:
         raise SkipRequest(Disposition.POLICY, "sessions are closed by acknowledging")
+    yield from until_group_allows(context, item)
     version = _version(context, item, body)
     live = yield from _member(context, body)
     member = context.shares.of(live)
@@ -75,6 +77,7 @@ def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[lis
 
 def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Acknowledge what was handed out; with the last captured session the replayer's own ones end."""
+    yield from until_group_allows(context, item)
     version = _version(context, item, body)
     live = yield from _member(context, body)
     member = context.shares.of(live)

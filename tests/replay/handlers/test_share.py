@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.handlers.share import learn_acquired
 from kdissect.replay.pass_state import PassNotes
+from kdissect.replay.settings import Pace
 from kdissect.replay.target.share_sessions import OwnShareSession
 from tests.helpers.paper_shares import (
     ACCEPT,
@@ -49,6 +51,20 @@ def test_two_captured_sessions_are_one_on_a_node_that_leads_both_partitions() ->
     assert set(sharing.said) == {ACCEPT, RELEASE, REJECT}
     assert abs(sharing.said[ACCEPT] - sharing.said[RELEASE]) <= 6
     assert not sharing.held.get(0)  # all of what was handed out of the partition that was acknowledged last
+
+
+def test_a_member_joins_before_it_fetches_on_other_connections_and_leaves_when_it_has() -> None:
+    member, sharing = Member(), Sharing()
+    member.heartbeat(0, 0)
+    for at in (50, 100):
+        member.fetch(at, 0, [ACCEPT] if at > 50 else None)
+    member.acknowledge(200, 0, [ACCEPT], epoch=-1)
+    member.heartbeat(230, -1)
+    at_once = replace(FULL, pace=Pace.ASAP)
+    done = replay(member.script, sharing, at_once, target=TARGET, delay_ns=5 * MS)
+    assert done.buckets() == {"answered": 5}
+    keys = [key for _, key, _, _ in done.target.asked if key in (HEARTBEAT, FETCH, ACKNOWLEDGE)]
+    assert keys == [HEARTBEAT, FETCH, FETCH, ACKNOWLEDGE, HEARTBEAT]
 
 
 def test_a_member_and_a_session_older_than_the_capture() -> None:
