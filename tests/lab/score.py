@@ -307,7 +307,9 @@ def judge(engine: Engine | ConnectEngine, captures: Iterable[Recording]) -> Iter
         arguments = parse(["analyze", "--quiet", str(capture)])
         run = prepare_run(engine, arguments, arguments.paths)
         found = report_input(run, arguments, steps=signal_grid(run), more_to_come=True)
-        yield Verdict(truth, lines_of(found.summary()))
+        verdict = Verdict(truth, lines_of(found.summary()))
+        # A capture of cut packets is incomplete, and a report has to say so.
+        yield without_loss(verdict) if truth.get("snaplen") else verdict
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -84,6 +84,12 @@ def test_only_what_a_host_sends_is_cut_off() -> None:
     assert treatment.delay_of(frame(THERE, HERE), 0.0) == 0.0
 
 
+def test_only_a_port_is_cut_off() -> None:
+    treatment = Treatment({"cut": True, "port": 9093})
+    ways = ((40_000, 9093), (9093, 40_000), (40_000, 9092))
+    assert [treatment.delay_of(frame(HERE, THERE, ports), 0.0) for ports in ways] == [None, None, 0.0]
+
+
 def test_frames_wait_for_a_narrow_way_and_are_lost_beyond_its_queue() -> None:
     treatment = Treatment({"rate": 1000})
     delays = [treatment.delay_of(frame(HERE, THERE, size=250), 0.0) for _ in range(4)]

@@ -91,6 +91,10 @@ SETTINGS = {
 }
 
 
+def new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+
+
 @dataclass(slots=True)
 class Broker:
     """One broker: its process, where it lives and where clients reach it."""
@@ -169,21 +173,11 @@ class Brokers:
         return self.all[number - 1]
 
     def __enter__(self) -> Self:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        cluster_id = new_cluster_id()
         formatters = []
         for broker in self.processes:
             self.write_settings(broker)
-            format_storage = (
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                cluster_id,
-                "-c",
-                str(broker.folder / "server.properties"),
-                *SCRAM_USERS,
-            )
-            command = [*self.network.command(broker.host), *self._java(broker.folder, *format_storage)]
-            formatters.append(Child(f"format {broker.number}", command, broker.folder / "format.log").start())
+            formatters.append(self.formatter(broker, cluster_id))
         for formatter in formatters:
             formatter.wait()
         for broker in self.processes:
@@ -194,6 +188,39 @@ class Brokers:
         self.ready(90)
         self._warm_up()
         return self
+
+    def formatter(self, broker: Broker, cluster_id: str) -> Child:
+        """Begin to format the folders of a broker that no cluster has yet; return the process."""
+        settings = str(broker.folder / "server.properties")
+        words = ("kafka.tools.StorageTool", "format", "-g", "-t", cluster_id, "-c", settings, *SCRAM_USERS)
+        command = [*self.network.command(broker.host), *self._java(broker.folder, *words)]
+        return Child(f"format {broker.number}", command, broker.folder / "format.log").start()
+
+    def cluster_id(self) -> str:
+        """Return the id that the folders of the first broker have."""
+        text = (self.all[0].folder / "data" / "meta.properties").read_text()
+        return next(line for line in text.splitlines() if line.startswith("cluster.id=")).partition("=")[2]
+
+    def stranger(self, host: str) -> Child:
+        """Start the only broker of another cluster on a host of clients; return its process."""
+        address, folder = self.network.address(host), self.folder / f"stranger-{host}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        other = Broker(1, host, f"{address}:{PORTS['CLIENT']}", self.all[0].child, folder)
+        settings = self.settings | self._own(self.all[0]) | {
+            "process.roles": ROLES,
+            "controller.quorum.voters": f"1@{address}:{PORTS['CONTROLLER']}",
+            "listeners": f"CLIENT://{address}:9092,CONTROLLER://{address}:9093",
+            "advertised.listeners": f"CLIENT://{address}:9092",
+            "log.dirs": str(folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "default.replication.factor": "1",
+        }  # fmt: skip
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (folder / "server.properties").write_text(text)
+        self.formatter(other, new_cluster_id()).wait()
+        java = self._java(folder, "kafka.Kafka", str(folder / "server.properties"))
+        return Child("stranger", [*self.network.command(host), *java], folder / "server.log").start()
 
     def _warm_up(self, seconds: float = 15) -> None:
         """Keep new processes busy for a while, so that compiling them is in no recording."""

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Partition
 from kafka.admin import KafkaAdminClient, NewTopic
@@ -92,9 +93,39 @@ def read_without_group(bootstrap: str, client_id: str, topic: str, partitions: i
         consumer.poll(timeout_ms=500)
 
 
+def poll_settings(bootstrap: str, client_id: str, topics: list[str], pause_s: float) -> None:
+    """Ask for the settings of topics, and for all groups, as a careless exporter of metrics does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": client_id})
+    resources = [ConfigResource("topic", topic) for topic in topics]
+    while True:
+        for resource in resources:
+            admin.describe_configs([resource])[resource].exception(10)
+            time.sleep(pause_s)
+        admin.list_consumer_groups().exception(10)
+
+
+def leak_connections(bootstrap: str, client_id: str, topic: str, pause_s: float) -> None:
+    """Make a consumer for each piece of work, and close none."""
+    kept = []
+    while True:
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","), client_id=client_id, group_id=None)
+        consumer.assign([Partition(topic, 0)])
+        consumer.poll(timeout_ms=50)
+        kept.append(consumer)
+        time.sleep(pause_s)
+
+
 ERRANDS = {
     function.__name__: function
-    for function in (create_topics, list_rights, commit_from_outside, pause_partition, read_without_group)
+    for function in (
+        create_topics,
+        list_rights,
+        commit_from_outside,
+        pause_partition,
+        read_without_group,
+        poll_settings,
+        leak_connections,
+    )
 }
 
 

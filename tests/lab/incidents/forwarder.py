@@ -15,6 +15,7 @@ IPv4 packets, from the moment they are read; ARP always passes, so that a dead w
     {"garbled": 0.5}        the share of large segments in which two words change places: checksums still fit
     {"peer": "10.1.0.3"}    only packets from or to this address are treated so
     {"source": "10.1.0.3"}  only packets from this address are
+    {"port": 9093}          only packets from or to this TCP port are
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import json
 import random
 import select
 import socket
+import struct
 import sys
 import time
 from dataclasses import dataclass, field
@@ -79,6 +81,9 @@ class Treatment:
     def _concerned(self, frame: bytes) -> bool:
         peer, source = self.settings.get("peer"), self.settings.get("source")
         if source is not None and socket.inet_aton(source) != frame[26:30]:
+            return False
+        port = self.settings.get("port")
+        if port is not None and (frame[23] != TCP or port not in _ports(frame)):
             return False
         return peer is None or socket.inet_aton(peer) in (frame[26:30], frame[30:34])
 
@@ -144,6 +149,12 @@ def reset_frames(frame: bytes) -> tuple[bytes, bytes]:
 
 def _flags(frame: bytes) -> int:
     return frame[14 + (frame[14] & 15) * 4 + 13]
+
+
+def _ports(frame: bytes) -> tuple[int, int]:
+    header = 14 + (frame[14] & 15) * 4
+    first, second = struct.unpack_from(">HH", frame, header)
+    return int(first), int(second)
 
 
 def _connection_of(frame: bytes) -> bytes:

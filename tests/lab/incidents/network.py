@@ -54,10 +54,14 @@ class Network:
         """Return what stands before a command that is to run on that host."""
         raise NotImplementedError
 
-    def record(self, path: Path, at: str = "", with_controllers: bool = False) -> subprocess.Popen[bytes]:
+    def record(
+        self, path: Path, at: str = "", with_controllers: bool = False, snaplen: int = 0
+    ) -> subprocess.Popen[bytes]:
         raise NotImplementedError
 
-    def _tcpdump(self, before: list[str], interface: str, path: Path, wanted: str) -> subprocess.Popen[bytes]:
+    def _tcpdump(
+        self, before: list[str], interface: str, path: Path, wanted: str, snaplen: int
+    ) -> subprocess.Popen[bytes]:
         said = path.with_suffix(".tcpdump")
         words = [
             "tcpdump",
@@ -65,7 +69,7 @@ class Network:
             interface,
             "-n",
             "-s",
-            "0",
+            str(snaplen),
             "-U",
             "-B",
             "65536",
@@ -152,12 +156,14 @@ class Hosts(Network):
     def command(self, host: str) -> list[str]:
         return [*_inside(f"{self._prefix}-{host}"), *FIRST]
 
-    def record(self, path: Path, at: str = "", with_controllers: bool = False) -> subprocess.Popen[bytes]:
+    def record(
+        self, path: Path, at: str = "", with_controllers: bool = False, snaplen: int = 0
+    ) -> subprocess.Popen[bytes]:
         """Record at the switch, or between the host `at` and whatever is on its way."""
         wanted = f"tcp and not host {self.address('operator')}"
         if not with_controllers:
             wanted += f" and not port {PORTS['CONTROLLER']}"
-        return self._tcpdump(_inside(f"{self._prefix}-sw"), f"p-{at}" if at else "br0", path, wanted)
+        return self._tcpdump(_inside(f"{self._prefix}-sw"), f"p-{at}" if at else "br0", path, wanted, snaplen)
 
     @contextlib.contextmanager
     def way_to(self, host: str) -> Iterator[Way]:
@@ -197,7 +203,9 @@ class Loopback(Network):
     def command(self, host: str) -> list[str]:
         return list(FIRST)
 
-    def record(self, path: Path, at: str = "", with_controllers: bool = False) -> subprocess.Popen[bytes]:
+    def record(
+        self, path: Path, at: str = "", with_controllers: bool = False, snaplen: int = 0
+    ) -> subprocess.Popen[bytes]:
         """Record the listeners of clients, and those between brokers if `at` is "internal"."""
         hidden = {*HIDDEN, "CONTROLLER", "INTERNAL"}
         if with_controllers:
@@ -206,7 +214,8 @@ class Loopback(Network):
             hidden.discard("INTERNAL")
         shown = [f"port {self.port(n, name)}" for n in (1, 2, 3) for name in PORTS if name not in hidden]
         # Refused advertised addresses have ports of their own.
-        return self._tcpdump([], "lo", path, f"tcp and ({' or '.join([*shown, 'port 9999'])})")
+        wanted = f"tcp and ({' or '.join([*shown, 'port 9999'])})"
+        return self._tcpdump([], "lo", path, wanted, snaplen)
 
 
 class Way:

@@ -34,6 +34,8 @@ MODULES = (
     "surroundings",
     "limits",
     "mishaps",
+    "vantage",
+    "encounters",
     "groups",
     "requests",
     "variants",

@@ -16,6 +16,7 @@ The truth is a JSON text beside the capture. Times are nanoseconds since the epo
     twin_of             the scenario that looks alike and is not it
     place               hosts (addresses of their own, recorded at `at`) or loopback
     begin_ns, stop_ns   of the recording
+    snaplen             how many bytes were kept of each packet (0: all)
     clients             who took part: client id, library, role, host
 """
 
@@ -97,6 +98,7 @@ class Scene:
     after: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     record_at: str = ""  # a host beside which to record; none: at the switch
     with_controllers: bool = False
+    snaplen: int = 0  # bytes that are kept of each packet; 0: all
     way: Way | None = None
     shown_by: Mark | None = None  # the packet that dates the incident; none: the moment that was noted
     _recorder: Any = None
@@ -209,8 +211,9 @@ class Scene:
         at = self.record_at
         if not self.on_hosts and self.seed % 2 == 0:
             at = "internal"
-        self._recorder = self.place.record(raw, at, self.with_controllers)
-        self.truth |= {"begin_ns": time.time_ns(), "at": at or ("switch" if self.on_hosts else "lo")}
+        self._recorder = self.place.record(raw, at, self.with_controllers, self.snaplen)
+        self.truth |= {"begin_ns": time.time_ns(), "snaplen": self.snaplen}
+        self.truth["at"] = at or ("switch" if self.on_hosts else "lo")
 
     def opening(self, settle: float = 6.0) -> None:
         """Begin to record, by chance before the clients started or when they run already."""
