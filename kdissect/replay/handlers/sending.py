@@ -15,6 +15,7 @@ from kdissect.replay.identifiers import Route, TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.cluster import PARTITIONS_OF, split
+from kdissect.replay.target.coordinators import GROUPS_FIELD
 from kdissect.replay.target.leaders import REFRESH_NS
 from kdissect.replay.target.producers import SequenceNumbering
 
@@ -151,4 +152,6 @@ def default_handler(context: ReplayContext, item: ReplayItem, body: Tree) -> Cor
     version = context.rewriter.version(item)
     yield from until_written_before(context, item, body)
     body = context.rewriter.rewrite(item, body, version)
+    if item.request.key in GROUPS_FIELD:  # its coordinator may be loading, or have moved
+        return [(yield from send_to_coordinator(context, item, version, body))]
     return (yield from send_routed(context, item, version, body))

@@ -70,8 +70,7 @@ class Coordinators:
         if key in TRANSACTION_FIELD and body.get(TRANSACTION_FIELD[key]):
             return (yield from self.find(TRANSACTION_COORDINATOR, body[TRANSACTION_FIELD[key]]))
         if key in GROUPS_FIELD:
-            group = body.get("group_id") or next(iter(body.get(GROUPS_FIELD[key]) or ()), None)
-            name = group.get("group_id") if isinstance(group, dict) else group
+            name = _first_group(key, body)
             if name:
                 return (yield from self.find(GROUP_COORDINATOR, name))
         return ANY
@@ -133,6 +132,8 @@ class Coordinators:
         for kind, table in ((GROUP_COORDINATOR, GROUP_FIELD), (TRANSACTION_COORDINATOR, TRANSACTION_FIELD)):
             if key in table:
                 self._cluster.coordinators.pop((kind, body.get(table[key]) or ""), None)
+        if key in GROUPS_FIELD:
+            self._cluster.coordinators.pop((GROUP_COORDINATOR, _first_group(key, body)), None)
 
     def _lookup(self, kind: int, name: str) -> tuple[int, Tree]:
         spoken = self._cluster.versions.get(ApiKey.FIND_COORDINATOR)
@@ -140,6 +141,12 @@ class Coordinators:
         if version >= BATCHED_LOOKUPS:
             return version, {"key_type": kind, "coordinator_keys": [name]}
         return version, {"key": name, "key_type": kind} if version else {"key": name}
+
+
+def _first_group(key: int, body: Tree) -> str:
+    """Return the group by which a request about several groups is routed, "" if it names none."""
+    group = body.get("group_id") or next(iter(body.get(GROUPS_FIELD[key]) or ()), None)
+    return str((group.get("group_id") if isinstance(group, dict) else group) or "")
 
 
 def pause_ns(tries: int) -> int:

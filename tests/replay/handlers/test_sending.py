@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, orders, produce, took
+from tests.helpers.paper_cluster import COORDINATOR, PRODUCE, Cluster, batch, orders, produce, took
 from tests.helpers.paper_order import (
     Strict,
     begun,
@@ -68,3 +68,40 @@ def test_a_request_without_a_handler_of_its_own_is_rewritten_and_sent() -> None:
     ((_, _, groups),) = done.sent(DESCRIBE_GROUPS)
     assert groups["groups"] == ["t-g"]
     assert list(done.context.cluster.coordinators) == [(0, "t-g")]
+
+
+COORDINATOR_LOADING, NOT_COORDINATOR, GROUP_NOT_FOUND = 14, 16, 69
+
+
+def described(error: int, group: str) -> dict[str, Any]:
+    return {"groups": [{"error_code": error, "group_id": group, "members": []}]}
+
+
+class Loading(Cluster):
+    """A coordinator that moves, then loads its groups, and then knows that there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = [NOT_COORDINATOR, COORDINATOR_LOADING, GROUP_NOT_FOUND]
+
+    def __call__(self, key: int, version: int, body: dict[str, Any]) -> dict[str, Any] | None:
+        if key == DESCRIBE_GROUPS:
+            return described(self.said.pop(0), "t-g")
+        return super().__call__(key, version, body)
+
+
+def test_a_group_is_described_again_when_its_coordinator_is_ready() -> None:
+    script = Script()
+    script.add(0, DESCRIBE_GROUPS, 6, {"groups": ["g"]}, described(GROUP_NOT_FOUND, "g"))
+    done = replay(script, Loading(), target=orders())
+    assert done.buckets() == {"answered": 1}
+    assert len(done.sent(DESCRIBE_GROUPS)) == 3
+    assert len(done.sent(COORDINATOR)) == 3  # sought anew after each error of a coordinator
+    assert done.context.notes.counts["asked again"] == 2
+
+
+def test_a_group_is_not_described_again_after_an_error_that_the_captured_client_got_too() -> None:
+    script = Script()
+    script.add(0, DESCRIBE_GROUPS, 6, {"groups": ["g"]}, described(COORDINATOR_LOADING, "g"))
+    done = replay(script, Loading(), target=orders())
+    assert len(done.sent(DESCRIBE_GROUPS)) == 1
