@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.inputs import Inputs
 
+LOOK_S = 0.25
+"""Longest wait without a look at signals.
+
+A signal that comes just before the wait begins, or that the kernel gives to another thread, does not end the
+wait: Python only notes it, until the main thread goes on.
+"""
+
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
 
 
@@ -103,7 +110,9 @@ class InterruptibleStream:
 
     def read(self, size: int) -> bytes:
         """Return the bytes that are there, at most `size`, and wait for the first of them."""
-        ready, _, _ = select.select([self._descriptor, self._interrupt.descriptor], [], [])
+        ready: list[int] = []
+        while not ready:
+            ready, _, _ = select.select([self._descriptor, self._interrupt.descriptor], [], [], LOOK_S)
         return b"" if self._interrupt.descriptor in ready else os.read(self._descriptor, size)
 
 

@@ -201,21 +201,21 @@ class Engine:
         """
         keeps = finished and self._records
         self._forget_context()
-        if self._gateway is None:
+        gateway, self._gateway = self._gateway, None  # before its end: a JVM that was ended is no failed one
+        if gateway is None:
             return
         if keeps and self._archive:
             self.settings.notice(
                 f"first run: storing Spark's classes in {self._archive.path.parent} in the "
                 "background, for faster starts"
             )
-            self._gateway.end()
-            self._archive.keep_in_background(self._gateway.process.pid)
+            gateway.end()
+            self._archive.keep_in_background(gateway.process.pid)
             if awaits:
                 with suppress(subprocess.TimeoutExpired):
-                    self._gateway.process.wait(LAST_WORK_S)
+                    gateway.process.wait(LAST_WORK_S)
         else:
-            self._gateway.kill()
-        self._gateway = None
+            gateway.kill()
 
     def end_sql_workers(self) -> None:
         """End Python processes that Spark SQL needed to begin a stream, when no other will begin."""
@@ -291,14 +291,16 @@ class Engine:
         """
         import pyspark.java_gateway as py4j
 
-        assert self._gateway is not None
+        gateway = self._gateway
+        assert gateway is not None
         try:
-            port, secret = self._gateway.address()
+            port, secret = gateway.address()
         except JavaEndedError:
-            if self._archive is None or self._archive.use is ArchiveUse.NOTHING:
+            was_ended = self._gateway is None
+            if was_ended or self._archive is None or self._archive.use is ArchiveUse.NOTHING:
                 raise
             self._archive.discard()
-            self._gateway = JvmGateway(self._gateway.launch, None)
+            self._gateway = JvmGateway(gateway.launch, None)
             port, secret = self._gateway.address()
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:

@@ -9,6 +9,7 @@ from kdissect.spark import session
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.class_data_sharing import ArchiveUse
+from kdissect.spark.startup.jvm import JavaEndedError
 from kdissect.streams.tls.keylog import KeyLog
 
 
@@ -46,6 +47,32 @@ def test_a_jvm_that_records_is_awaited_only_if_its_memory_is_needed(monkeypatch:
         engine.rest(needs_memory=needs_memory)
         engine.close()
         assert steps == ["end", "keep", *(["wait"] if needs_memory else [])]
+
+
+@pytest.mark.parametrize("ended_by_us", [True, False])
+def test_a_jvm_that_was_ended_while_it_started_costs_no_archive(
+    ended_by_us: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, steps = Engine(SparkSettings("local[1]")), []
+
+    def address() -> tuple[int, str]:
+        if ended_by_us:
+            engine.rest()
+        raise JavaEndedError("Java ended")
+
+    def start_again(*_: object) -> object:
+        steps.append("start again")
+        return SimpleNamespace(address=address, kill=lambda: None)
+
+    engine._gateway = SimpleNamespace(address=address, launch=None, kill=lambda: steps.append("kill"))
+    engine._archive = SimpleNamespace(
+        use=ArchiveUse.MAP, discard=lambda: steps.append("discard"), release=lambda: None
+    )
+    monkeypatch.setattr(session, "JvmGateway", start_again)
+    with pytest.raises(JavaEndedError):
+        engine._connect()
+    engine.close()
+    assert steps == (["kill"] if ended_by_us else ["discard", "start again"])
 
 
 def test_every_shortcut_of_an_engine_can_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
