@@ -127,6 +127,8 @@ def _untried(context: SignalContext) -> Iterator[Signal]:
     if not storms or len(addresses) < 2:
         return
     visited, topics, leaders = _visited(context), _topics(context), _leaders(context)
+    if len(set().union(*(visited[client] for client in storms))) == 1:
+        return  # the capture may be of one broker, and lacks what its clients send to others
     reached_by_any = set().union(*visited.values())
     avoid: dict[int, list[str]] = defaultdict(list)
     for client in storms:

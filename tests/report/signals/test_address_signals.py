@@ -127,6 +127,15 @@ def test_an_address_that_is_tried_is_no_wrong_one(tmp_path: Path) -> None:
     assert [row.cause for row in told(tmp_path, "10.0.0.1")] == ["metadata_storm"]
 
 
+def test_a_capture_of_one_broker_lacks_what_its_clients_send_to_others(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect("10.1.0.1", ("10.0.0.1", 9092), client_id="feed")
+    for at_ms in range(10, 20_000, 80):
+        line.call(at_ms, 2, ApiKey.METADATA, 7, {"topics": None}, metadata("orders", LEADERS))
+        produce(line, at_ms + 10, topic="orders", partition=1, offset=at_ms)
+    assert "wrong_advertised_listener" not in {one.cause for one in analyzed(story, tmp_path).incidents}
+
+
 def test_a_broker_that_nobody_needs_is_not_tried(tmp_path: Path) -> None:
     """A client that asks now and then connects to other brokers when it has records for them."""
     assert told(tmp_path, "kafka-1.internal", every_ms=5_000) == ()
