@@ -1,9 +1,10 @@
-"""Captures as they come from busy machines: the packets of a good one, with some of them cut or missing.
+"""Captures as they come from busy machines: the packets of a good one, some of them cut, missing or late.
 
     short     each packet is cut after 128 bytes (tcpdump -s 128)
     loss      one packet of fifty is missing, by chance
     gaps      the packets of a tenth of a second are missing, every few seconds
     twice     each packet is there twice, a few microseconds apart (two interfaces)
+    overtaken one packet of twenty comes 3 ms late, so that others overtake it (two queues)
 
 The same happened to the cluster, so a report has to say the same: only that the capture is incomplete
 comes on top of it.
@@ -12,15 +13,17 @@ comes on top of it.
 from __future__ import annotations
 
 import io
+import itertools
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import dpkt
 import zstandard
 
 SHORT, LOST, AGAIN_NS = 128, 0.02, 7_000
+LATE, LATE_NS = 0.05, 3_000_000
 GAP_NS, GAP_EVERY = 100_000_000, 37
 NS = 10**9
 MAGIC_NS, LONGEST = 0xA1B23C4D, 262_144
@@ -53,7 +56,20 @@ def _twice(packet: Packet, _chance: random.Random) -> Iterator[tuple[Packet, int
     yield (time_ns + AGAIN_NS, data), len(data)
 
 
-HARMS: dict[str, Harm] = {"short": _short, "loss": _loss, "gaps": _gaps, "twice": _twice}
+def _overtaken(packet: Packet, chance: random.Random) -> Iterator[tuple[Packet, int]]:
+    time_ns, data = packet
+    late_ns = LATE_NS if chance.random() < LATE else 0
+    yield (time_ns + late_ns, data), len(data)
+
+
+HARMS: dict[str, Harm] = {
+    "short": _short,
+    "loss": _loss,
+    "gaps": _gaps,
+    "twice": _twice,
+    "overtaken": _overtaken,
+}
+LATER = ("overtaken",)  # its packets come in another order
 LOSSY = ("short", "loss", "gaps")
 
 
@@ -65,10 +81,12 @@ def harmed(capture: Path, harm: str, folder: Path) -> Path:
     path = folder / f"{name}.{harm}.pcap"
     with path.open("wb") as file:
         file.write(struct.pack("=IHHiIII", MAGIC_NS, 2, 4, 0, 0, LONGEST, packets.datalink()))
-        for time, data in packets:
-            time_ns = round(time * NS)
-            for (moment, kept), length in HARMS[harm]((time_ns, bytes(data)), chance):
-                file.write(struct.pack("=IIII", moment // NS, moment % NS, len(kept), length) + kept)
+        changed = (HARMS[harm]((round(time * NS), bytes(data)), chance) for time, data in packets)
+        written: Iterable[tuple[Packet, int]] = itertools.chain.from_iterable(changed)
+        if harm in LATER:
+            written = sorted(written, key=lambda one: one[0][0])
+        for (moment, kept), length in written:
+            file.write(struct.pack("=IIII", moment // NS, moment % NS, len(kept), length) + kept)
     return path
 
 

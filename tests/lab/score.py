@@ -217,10 +217,11 @@ HARM_INTRODUCTION = """\
 # How often the first line is right when packets are missing
 
 Captures of busy machines lack packets. The recordings of `captures/incidents` are scored once more with the
-harm that `tests/lab/harm.py` does to them: packets cut after 128 bytes (`short`), one packet of fifty missing
-(`loss`), a tenth of a second missing every 3.7 seconds (`gaps`), each packet twice (`twice`). The cluster did
-the same. A report also has to say that the capture is incomplete (`capture_loss`), so that
-line does not count here. This page is written by `python -m tests.lab.score --harm all --write`.
+harm that `tests/lab/harm.py` does to them: packets cut after 128 bytes (`short`), one packet of fifty
+missing (`loss`), a tenth of a second missing every 3.7 seconds (`gaps`), each packet twice (`twice`), one
+packet of twenty 3 ms late (`overtaken`). The cluster did the same. A report also has to say that the
+capture is incomplete (`capture_loss`), so that line does not count here. This page is written by `python -m
+tests.lab.score --harm all --write`.
 
 | harm | first lines right | healthy captures warned of | wrong |
 | --- | ---: | ---: | --- |
