@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdissect.errors import UserError
+from kdissect.spark.executor_slots import task_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,7 +39,7 @@ def wait_for_slots(context: "SparkContext", wanted: int, local: bool) -> int:
     """
     until_s, known, since_s = time.monotonic() + REGISTER_S, 0, time.monotonic()
     while time.monotonic() < until_s:
-        slots = _slots(context)
+        slots = task_slots(context)
         if slots != known:
             known, since_s = slots, time.monotonic()
         settled = local or time.monotonic() - since_s >= SETTLED_S
@@ -75,11 +76,6 @@ def start_workers(
 def warns_of_readers(context: "SparkContext", local: bool) -> bool:
     """Return whether others on the network of a cluster could read what tasks carry."""
     return not local and context.getConf().get("spark.authenticate") != "true"
-
-
-def _slots(context: "SparkContext") -> int:
-    jvm: Any = context._jsc.sc()  # noqa: SLF001 - what Spark checks for a barrier stage, too
-    return int(jvm.maxNumConcurrentTasks(jvm.resourceProfileManager().defaultResourceProfile()))
 
 
 def _run_task(numbers: Iterable[int], function: Callable[[int], None]) -> Iterator[int]:

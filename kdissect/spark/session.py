@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from kdissect import limits
 from kdissect.files import ScratchDirectory
 from kdissect.memory import ARROW_ALLOCATOR
 from kdissect.package_archive import ARCHIVE, pack
+from kdissect.spark.executor_slots import notice_missing_slots
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
 from kdissect.spark.sql_workers import end_sql_workers
@@ -76,6 +78,7 @@ class Engine:
         self._prefork: PreforkedDaemon | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
+        self._end_notices: Callable[[], None] = lambda: None
         self._building = threading.Thread(target=self._build_in_thread, name="spark-start", daemon=True)
 
     @classmethod
@@ -188,6 +191,7 @@ class Engine:
         return self._recording and self._context is not None
 
     def _forget_context(self) -> None:
+        self._end_notices()
         if self._context is not None:
             if not self.settings.local:
                 self._context.stop()
@@ -333,6 +337,7 @@ class Engine:
         _ignore_strangers(context)
         if not self.settings.local:
             context.addPyFile(str(pack(self.home)))
+            self._end_notices = notice_missing_slots(context, self.settings.notice)
         return context
 
 

@@ -94,25 +94,7 @@ class Standalone:
         self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
         try:
             for number in range(self._count):
-                name = f"worker-{number}"
-                apart = self._apart if number == self._count - 1 else None
-                log = self._start(
-                    name,
-                    f"{DEPLOY}.worker.Worker",
-                    "--host",
-                    self._host if apart is None else apart.address,
-                    "--webui-port",
-                    "0",
-                    "--cores",
-                    "1",
-                    "--memory",
-                    "1g",
-                    "--work-dir",
-                    str(self._folder / name),
-                    self.master,
-                    apart=apart,
-                )
-                self._said(log, r"(Successfully registered)")
+                self.add_worker(f"worker-{number}", self._apart if number == self._count - 1 else None)
         except BaseException:
             self._end()
             raise
@@ -122,6 +104,14 @@ class Standalone:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    def add_worker(self, name: str, apart: ApartHost | None = None) -> None:
+        """Start a worker of one slot, and wait until the master knows it."""
+        host = self._host if apart is None else apart.address
+        arguments = ["--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        arguments += ["--work-dir", str(self._folder / name), self.master]
+        log = self._start(name, f"{DEPLOY}.worker.Worker", *arguments, apart=apart)
+        self._said(log, r"(Successfully registered)")
 
     @property
     def confs(self) -> dict[str, str]:
