@@ -4,13 +4,15 @@ Without membership (`--groups simple`) a commit names no member and no generatio
 while the group has no members. With it the live member commits. TxnOffsetCommit commits by the same rules.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.effects import Answer, Coroutine
+from kdissect.replay.effects import Answer, Coroutine, pause
 from kdissect.replay.handlers.prior_member_joins import member_if_any
-from kdissect.replay.handlers.rejoin import send_as_member
+from kdissect.replay.handlers.rejoin import SOON_NS, send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import (
     send_to_coordinator,
@@ -28,6 +30,7 @@ from kdissect.replay.target.members import LiveMember
 CommittedOffsets: TypeAlias = dict[TopicPartition, tuple[int, int]]
 """Captured partition -> its offset as captured, and as sent."""
 
+MOST_PAUSES = 10  # of SOON_NS, until a heartbeat that the target has answered comes back
 LEAST_COMMIT = 2  # older versions do not tell a member's commit from others
 
 
@@ -47,34 +50,77 @@ def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
         answer = yield from send_as_member(context, item, live, version, body)
     else:
         answer = yield from send_to_coordinator(context, item, version, body)
-        if live is not None and answer.first_error == ErrorCode.STALE_MEMBER_EPOCH and not item.error:
-            answer = yield from _commit_at_new_epoch(context, item, live, body, answer)
+        if live is not None and _is_stale(item, answer):
+            answer = yield from _ask_at_new_epoch(
+                context,
+                item,
+                live,
+                body[COMMIT_GENERATION],
+                answer,
+                lambda raised: body | {COMMIT_GENERATION: raised.generation},
+            )
     note_committed(context, item, group, offsets, answer)
     return [answer]
-
-
-def _commit_at_new_epoch(
-    context: ReplayContext, item: ReplayItem, live: LiveMember, body: Tree, refused: Answer
-) -> Coroutine[Answer]:
-    """Commit again, as a client does, if a heartbeat that was under way has raised the member's epoch."""
-    if not live.is_in or live.generation == body[COMMIT_GENERATION]:
-        return refused
-    context.notes.add(item, "asked again after STALE_MEMBER_EPOCH: a heartbeat raised the epoch")
-    body = body | {COMMIT_GENERATION: live.generation}
-    part = refused.part
-    return (yield from context.coordinators.ask(part.key, part.version, body, part.client_id))
 
 
 def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Ask for committed offsets, as the live member or as nobody."""
     version = context.rewriter.version(item)
+    asking: dict[str, LiveMember] = {}  # by the group's name on the target
     for group in body.get("groups") or ():
         if group.get("member_id"):
             live = context.members.live(group["group_id"], group["member_id"])
             group["member_id"] = live.member_id if live else None
             group["member_epoch"] = live.generation if live else -1
+            if live is not None:
+                asking[context.names.group(group["group_id"])] = live
     body = context.rewriter.rewrite(item, body, version)
-    return [(yield from send_to_coordinator(context, item, version, body))]
+    answer = yield from send_to_coordinator(context, item, version, body)
+    for group in body.get("groups") or ():
+        live = asking.get(group["group_id"])
+        if live is not None and group.get("member_id") and _is_stale(item, answer):
+            answer = yield from _ask_at_new_epoch(
+                context, item, live, group["member_epoch"], answer, partial(_with_epoch, body)
+            )
+    return [answer]
+
+
+def _is_stale(item: ReplayItem, answer: Answer) -> bool:
+    """Return whether the target knows a newer epoch of a member, unlike the captured cluster."""
+    return answer.first_error == ErrorCode.STALE_MEMBER_EPOCH and not item.error
+
+
+def _with_epoch(body: Tree, live: LiveMember) -> Tree:
+    """Return an OffsetFetch that asks at the epoch that a member has now."""
+    now = {"member_id": live.member_id, "member_epoch": live.generation}
+    return body | {
+        "groups": [
+            group | now if group.get("member_id") == live.member_id else group for group in body["groups"]
+        ]
+    }
+
+
+def _ask_at_new_epoch(
+    context: ReplayContext,
+    item: ReplayItem,
+    live: LiveMember,
+    refused_at: int,
+    refused: Answer,
+    body: Callable[[LiveMember], Tree],
+) -> Coroutine[Answer]:
+    """Ask again, as a client does, if a heartbeat that was under way has raised the member's epoch.
+
+    The target has raised it already, so the response to that heartbeat comes soon.
+    """
+    for _ in range(MOST_PAUSES):
+        if live.generation != refused_at:
+            break
+        yield from pause(SOON_NS)
+    if not live.is_in or live.generation == refused_at:
+        return refused
+    context.notes.add(item, "asked again after STALE_MEMBER_EPOCH: a heartbeat raised the epoch")
+    part = refused.part
+    return (yield from context.coordinators.ask(part.key, part.version, body(live), part.client_id))
 
 
 def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[None]:

@@ -12,6 +12,8 @@ from tests.helpers.paper_groups import (
 )
 from tests.helpers.paper_target import MS, FarTarget, Script, play, replay
 
+OFFSET_FETCH = 9
+
 
 def test_a_member_without_leaders_says_all_first() -> None:
     script = Script()
@@ -40,6 +42,10 @@ class Raising(ByHeartbeat):
         if key == CONSUMER_HEARTBEAT and answer is not None:
             self.epoch += 1
             return answer | {"member_epoch": self.epoch}
+        if key == OFFSET_FETCH:
+            stale = any(group["member_epoch"] != self.epoch for group in body["groups"])
+            error = ErrorCode.STALE_MEMBER_EPOCH if stale else ErrorCode.NONE
+            return {"groups": [{"group_id": "t-g", "topics": [], "error_code": error}]}
         if key == COMMIT and body["generation_id_or_member_epoch"] != self.epoch:
             parts = [{"partition_index": 0, "error_code": ErrorCode.STALE_MEMBER_EPOCH}]
             return {"topics": [{"name": "t-orders", "partitions": parts}]}
@@ -57,6 +63,23 @@ def test_a_commit_beside_a_heartbeat_that_raises_the_epoch_is_sent_again() -> No
     done = play(script.capture(), script.shelf, target, orders(), FULL)
     committed = [body["generation_id_or_member_epoch"] for _, _, body in done.sent(COMMIT)]
     assert committed == [31, 32]
+    assert done.buckets() == {"answered": 3}
+
+
+def test_an_offset_fetch_beside_a_heartbeat_that_raises_the_epoch_is_sent_again() -> None:
+    script = Script()
+    for at, epoch, took_ms in ((0, 0, 1), (10, 9, 30)):
+        body = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+        answer = {"error_code": 0, "member_id": "m", "member_epoch": 9, "heartbeat_interval_ms": 1}
+        script.add(at, CONSUMER_HEARTBEAT, 1, body, answer, in_flight=2, took_ms=took_ms)
+    group = {"group_id": "g", "member_id": "m", "member_epoch": 9, "topics": None}
+    found = {"groups": [{"group_id": "g", "topics": [], "error_code": 0}]}
+    script.add(11, OFFSET_FETCH, 9, {"groups": [group]}, found)
+    target = FarTarget(Raising(), lag=lambda _link: 5 * MS)
+    done = play(script.capture(), script.shelf, target, orders(), FULL)
+    asked = [body["groups"][0] for _, _, body in done.sent(OFFSET_FETCH)]
+    assert [each["member_epoch"] for each in asked] == [31, 32]
+    assert len({each["member_id"] for each in asked}) == 1
     assert done.buckets() == {"answered": 3}
 
 
