@@ -169,6 +169,7 @@ def embedded_message(name: str, data: bytes, *, strict: bool = False) -> Embedde
 
 CONSUMER_MESSAGES = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
 TOPIC_RESOURCE = 2  # of ACLs and of configs
+BROKER_RESOURCE = 4  # of configs
 GROUP_RESOURCES = (3, 32)  # of ACLs, of configs
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 

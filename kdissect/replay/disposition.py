@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
+NOT_IN = "its member did not get into the group"
+"""Why a request of a member is skipped that the target did not let in."""
+
 
 class Disposition(StrEnum):
     """Fate of a captured request."""

@@ -5,7 +5,6 @@ rendered by `results.run_text`. Every request is rewritten as a run would rewrit
 plan lacks what only a run can know (errors of the target, a first attempt that failed).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.schedule import LongGaps, Schedule
 from kdissect.replay.engine.sharding import Component, components_of, shard_requests, shard_size
 from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
+from kdissect.replay.handlers.rejoin import session_ms
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.share import FIRST_VERSION
@@ -32,6 +32,7 @@ from kdissect.replay.load.replay_items import ReplayItem, ReplayItems, column_bl
 from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.plan_totals import PeakRates, PlanTotals
+from kdissect.replay.refused_sessions import refused_sessions
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.settings import (
     Groups,
@@ -72,7 +73,6 @@ CHOSEN_GROUPS: Mapping[Groups, str] = {
 """Sentence about groups that were chosen by the needs of the capture."""
 
 MOST_TIES = 3  # of the largest component that are listed
-MOST_IDS = 5  # of topic ids without a name that are listed
 
 
 def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
@@ -89,9 +89,10 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     sent = Chosen(loaded.items, totals.sent(groups, loaded.items, retries))
     check(len(loaded.items), totals.dispositions)
     would_be_sent = {"would be sent": totals.dispositions[Disposition.ANSWERED]}
+    target = _target(replay, totals)
     return {
         "capture": _capture(replay),
-        "target": _target(replay),
+        "target": target,
         "accounting": sums(totals.dispositions) | {"sent_as": would_be_sent},
         "apis": {name: dict(counts) for name, counts in sorted(totals.apis.items())},
         "skipped": [
@@ -111,7 +112,7 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
         "record_bytes": loaded.record_bytes,
         "retries": len(retries),
         "settings": _settings(replay.settings),
-        "warnings": [*_warnings(replay), *_nameless(totals.nameless_ids)],
+        "warnings": [*target["refused_sessions"], *_warnings(replay), *totals.nameless()],
     }
 
 
@@ -162,6 +163,8 @@ def _version_of(
         ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(PARTITIONS_OF[key].topics) or ()}
         totals.add_nameless(ids - context.names.captured_ids.keys() - {ZERO_ID})
     version = context.rewriter.version(item, lowest, highest)
+    if key == ApiKey.JOIN_GROUP:
+        totals.sessions_ms.add(body["session_timeout_ms"])
     if key in PARTITIONS_OF:
         _check_topics(context, key, body, present)
     if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
@@ -202,12 +205,14 @@ def _capture(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _target(replay: Replay) -> dict[str, Any]:
-    cluster = replay.cluster
+def _target(replay: Replay, totals: PlanTotals) -> dict[str, Any]:
+    cluster, settings = replay.cluster, replay.settings
+    sessions_ms = (session_ms(settings, each) for each in totals.sessions_ms)
     return {
         "cluster_id": replay.target.cluster_id,
         "nodes": {str(node): format_address(*address) for node, address in sorted(cluster.nodes.items())},
         "transaction_version": cluster.features.get("transaction.version", 0),
+        "refused_sessions": refused_sessions(sessions_ms, replay.target.session_bounds),
     }
 
 
@@ -348,18 +353,6 @@ def _settings(settings: ReplaySettings) -> dict[str, Any]:
         if settings.tls is None
         else ("certificates are not checked" if settings.tls.insecure else "checked"),
     }
-
-
-def _nameless(ids: Counter[bytes]) -> list[str]:
-    """Return which topic ids need a name."""
-    if not ids:
-        return []
-    listed = [
-        f"{format_uuid(identity)} ({count:,} requests)" for identity, count in ids.most_common(MOST_IDS)
-    ]
-    if len(ids) > MOST_IDS:
-        listed.append(f"{len(ids) - MOST_IDS} others")
-    return [f"topic ids without a name in the capture: {', '.join(listed)}; --topic-id ID=NAME names one"]
 
 
 def _warnings(replay: Replay) -> Iterator[str]:

@@ -16,8 +16,10 @@ from kdissect.replay.load.known_requests import AlikeGroups
 from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
 from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.streams.flow_state import Int64s
+from kdissect.text import format_uuid
 
 SENT, SKIPPED = 1, 2
+MOST_IDS = 5  # of topic ids without a name that are listed
 RATE_WINDOW_NS = 1_000_000_000
 
 
@@ -33,6 +35,7 @@ class PlanTotals:
         self.versions: Counter[tuple[str, int, int]] = Counter()  # API, captured, sent
         self.groups: set[str] = set()  # that requests name
         self.nameless_ids: Counter[bytes] = Counter()  # topic ids without a name
+        self.sessions_ms: set[int] = set()  # session timeouts of members, as captured
         self.losses: Counter[str] = Counter()  # what conversions lose
 
     def add_skipped(self, item: ReplayItem, skip: SkipRequest) -> None:
@@ -62,6 +65,18 @@ class PlanTotals:
     def add_nameless(self, ids: Iterable[bytes]) -> None:
         """Add topic ids without a name that the requests have."""
         self.nameless_ids.update(dict.fromkeys(ids, self.count))
+
+    def nameless(self) -> list[str]:
+        """Return which topic ids need a name."""
+        ids = self.nameless_ids
+        if not ids:
+            return []
+        listed = [
+            f"{format_uuid(identity)} ({count:,} requests)" for identity, count in ids.most_common(MOST_IDS)
+        ]
+        if len(ids) > MOST_IDS:
+            listed.append(f"{len(ids) - MOST_IDS} others")
+        return [f"topic ids without a name in the capture: {', '.join(listed)}; --topic-id ID=NAME names one"]
 
     def sent(self, groups: AlikeGroups, items: ReplayItems, retries: Iterable[int]) -> "array[int]":
         """Return the indices of all requests that would be sent, in order, and count retries among them."""

@@ -74,9 +74,11 @@ class Lagging(PaperTarget):
         return {"cluster_id": "target", "brokers": nodes, "topics": named}
 
 
-def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> tuple[Any, ReplayContext]:
+def do(
+    paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]], **how: Any
+) -> tuple[Any, ReplayContext]:
     """Run a coroutine of a capture that names one topic to its end."""
-    script, asked = Script(), settings(known_target="target")
+    script, asked = Script(), settings(known_target="target", **how)
     loaded = load(script.capture(), script.shelf, asked)
     loaded.source = CapturedCluster(topics={"orders": CapturedTopic(1, 1)})
     known = TargetCluster(Anywhere())

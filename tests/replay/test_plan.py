@@ -11,6 +11,7 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
+from kdissect.replay.refused_sessions import SHORTEST_SESSION
 from kdissect.replay.settings import Groups, ReplaySettings
 from tests.helpers.null_target import null_target
 from tests.helpers.recorded import CAPTURES
@@ -70,3 +71,19 @@ def test_names_topics_and_load_are_described(plans: dict[str, dict[str, Any]]) -
 def test_what_the_operator_should_know_is_said(plans: dict[str, dict[str, Any]]) -> None:
     assert "consumer groups are not replayed (--groups simple or full)" in plans["all"]["warnings"]
     assert not any("consumer groups" in line for line in plans["groups"]["warnings"])
+
+
+@pytest.mark.parametrize(("shortest_ms", "refused_ms"), [(6000, "2,000"), (2000, "")])
+def test_sessions_that_the_target_refuses_come_first_of_the_warnings(
+    shortest_ms: int, refused_ms: str
+) -> None:
+    with null_target() as address:
+        target = ("127.0.0.1", int(address.rpartition(":")[2]))
+        settings = ReplaySettings(target=(target,), groups=Groups.FULL)
+        with closing(Replay(settings, [str(CAPTURES / "expired.pcapng")])) as replay:
+            replay.learn()
+            replay.target.session_bounds = {SHORTEST_SESSION: shortest_ms}
+            plan = make_plan(replay)
+    named = f"the target refuses sessions of {refused_ms} ms (its group.min.session.timeout.ms is {shortest_ms:,})"
+    assert plan["target"]["refused_sessions"] == ([named] if refused_ms else [])
+    assert (plan["warnings"][0] == named) == bool(refused_ms)

@@ -6,9 +6,9 @@ Members that joined before the capture join first (see `prior_member_joins`).
 """
 
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.disposition import NOT_IN, Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine, spawn, until
-from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any, member_of
+from kdissect.replay.handlers.prior_member_joins import member_if_any, member_of
 from kdissect.replay.handlers.rejoin import (
     assignments,
     bring_together,

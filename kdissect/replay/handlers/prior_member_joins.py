@@ -10,7 +10,7 @@ from copy import deepcopy
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_embedded
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.disposition import NOT_IN, Disposition, SkipRequest
 from kdissect.replay.effects import Coroutine, Gate, spawn, until
 from kdissect.replay.handlers.rejoin import SUBSCRIPTION, lengthen_session, rejoin
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -22,7 +22,6 @@ from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
 
 SESSION_MS, REBALANCE_MS, ASSIGNOR = 45_000, 60_000, "range"  # of clients that nobody configured
 USUAL_JOIN, INSTANCES = 7, 5  # versions of JoinGroup; members can be static from the second (KIP-345)
-NOT_IN = "its member did not get into the group"
 JOINED = "members let in that are older than the capture"
 
 

@@ -29,6 +29,7 @@ from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.roles import rewritten_embedded
 from kdissect.replay.rewrite.versions import chosen_version
+from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.members import LiveMember
 
 ASSIGNMENT, SUBSCRIPTION = "ConsumerProtocolAssignment", "ConsumerProtocolSubscription"
@@ -93,9 +94,14 @@ INSTANCES_IN_SYNC = 3  # SyncGroup and LeaveGroup from which members can be stat
 
 def lengthen_session(context: ReplayContext, join: Tree) -> None:
     """Lengthen the session of a member, if heartbeats come slower than captured."""
-    if context.settings.speed < 1:
-        session_ms = int(join["session_timeout_ms"] / context.settings.speed)
-        join["session_timeout_ms"] = min(session_ms, LONGEST_SESSION_MS)
+    join["session_timeout_ms"] = session_ms(context.settings, join["session_timeout_ms"])
+
+
+def session_ms(settings: ReplaySettings, captured_ms: int) -> int:
+    """Return the session timeout that a member gets, in ms."""
+    if settings.speed >= 1:
+        return captured_ms
+    return min(int(captured_ms / settings.speed), LONGEST_SESSION_MS)
 
 
 def finish_join(

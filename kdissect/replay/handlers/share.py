@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from kdissect.protocol.error_codes import SHARE_SESSION_ERRORS
 from kdissect.protocol.schema.registry import api_name
-from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.disposition import NOT_IN, Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask
 from kdissect.replay.handlers.fetch_patience import scaled_wait_ms, shared_wait_ms
-from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any
+from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import until_group_allows
 from kdissect.replay.identifiers import TopicPartition

@@ -17,6 +17,7 @@ from typing import Any
 
 from kdissect.errors import ExitCode
 from kdissect.replay.results.glossary import TOO_BUSY
+from kdissect.replay.results.refusal_reasons import kept_out, reasons_of
 from kdissect.report.thresholds import Statement, TableVocabulary
 
 SATURATED_NS = 5_000_000
@@ -54,10 +55,9 @@ def _why_invalid(report: Report) -> list[str]:
         reasons.append(f"incomplete: {report['run']['stopped']}")
         if report["left_out"]:
             reasons.append(f"details of {report['left_out']:,} requests were left out, to report at once")
-    if wanting["requests"] > MOST_WANTING * wanting["of"]:
-        reasons.append(
-            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
-        )
+    unsent = wanting["requests"] - kept_out(report)  # it is the target that wants no such members
+    if unsent > MOST_WANTING * wanting["of"]:
+        reasons.append(f"{unsent:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}")
     if not report["accounting"]["sent"]:
         reasons.append("nothing was sent")
     return reasons
@@ -83,7 +83,8 @@ def _why_diverged(report: Report) -> list[str]:
         for error in report["errors"]
         if error["kind"] in ("new", "mutated") and not error["expected"]
     ]
-    return reasons + [failed["found"] for failed in report["checks"] if not failed["holds"]]
+    reasons += [failed["found"] for failed in report["checks"] if not failed["holds"]]
+    return reasons_of(report) + reasons if reasons else []
 
 
 Comparison = Mapping[str, Any]

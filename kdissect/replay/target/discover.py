@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
-from kdissect.protocol.visitor import TOPIC_RESOURCE
+from kdissect.protocol.visitor import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdissect.replay.effects import Answer, Coroutine, Part, ask, ask_one, pause
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.pass_state import RunClock
+from kdissect.replay.refused_sessions import LONGEST_SESSION, SHORTEST_SESSION
 from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.safety import AbortRun, check_cluster
-from kdissect.replay.settings import ReplaySettings
+from kdissect.replay.settings import Groups, ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster, leaders_in, split
 from kdissect.replay.target.leaders import Leaders
 from kdissect.replay.target.offsets import Positions
@@ -44,6 +45,7 @@ class TargetDescription:
     cluster_id: str | None = None
     unsettled: list[str] = field(default_factory=list)  # topics that not every node knows with all leaders
     settings: dict[str, dict[str, str | None]] = field(default_factory=dict)  # topic -> setting -> value
+    session_bounds: dict[str, int] = field(default_factory=dict)  # setting -> ms, the strictest of all nodes
 
 
 class Discovery:
@@ -80,6 +82,8 @@ class Discovery:
         wanted = sorted({self._names.topic(name) for name in self._source.topics})
         description.unsettled = yield from self.until_settled(wanted)
         description.settings = yield from self._topic_settings()
+        if self._settings.groups is Groups.FULL:
+            description.session_bounds = yield from self._session_bounds()
         return description
 
     def until_settled(self, topics: Sequence[str], created: bool = False) -> Coroutine[list[str]]:
@@ -149,6 +153,25 @@ class Discovery:
             for result in response.get("results") or ()
             if not result["error_code"]
         }
+
+    def _session_bounds(self) -> Coroutine[dict[str, int]]:
+        """Return which session timeouts the nodes take; none of those that do not tell it."""
+        spoken = self._cluster.versions.get(ApiKey.DESCRIBE_CONFIGS)
+        version = chosen_version(ApiKey.DESCRIBE_CONFIGS, 1, spoken)
+        if version is None:
+            return {}
+        keys, parts = [SHORTEST_SESSION, LONGEST_SESSION], []
+        for node in sorted(self._cluster.nodes):  # a broker tells only its own settings
+            named = {"resource_type": BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": keys}
+            parts.append(Part(ApiKey.DESCRIBE_CONFIGS, version, {"resources": [named]}, node))
+        answers = yield from ask(parts, synthetic=True)
+        told: dict[str, list[int]] = {}
+        for result in (each for answer in answers for each in answer.body.get("results") or ()):
+            for setting in result["configs"] or ():
+                if setting["name"] in keys and (setting["value"] or "").isdecimal():
+                    told.setdefault(setting["name"], []).append(int(setting["value"]))
+        strictest = {SHORTEST_SESSION: max, LONGEST_SESSION: min}
+        return {name: strictest[name](values) for name, values in told.items()}
 
     def _learn_bound(self, version: int, timestamp: int, deadline_ns: int) -> Coroutine[None]:
         """Ask leader by leader, and again if one was moving.

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.visitor import TOPIC_RESOURCE
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.refused_sessions import LONGEST_SESSION, SHORTEST_SESSION
+from kdissect.replay.settings import Groups
 from tests.helpers.paper_cluster import orders
 from tests.helpers.paper_metadata import (
     NEVER,
@@ -85,3 +89,25 @@ def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
     target, context = do(Lagging(nothing, leads_ns={2: NEVER}), learn)
     assert target.unsettled == [TOPIC]
     assert context.cluster.leader(TOPIC, 0) == 2
+
+
+def test_the_strictest_bounds_of_all_nodes_count_and_nobody_asks_without_members() -> None:
+    shortest = {1: "6000", 2: "9000"}
+
+    def respond(key: int, version: int, body: Tree) -> Tree:
+        if key != ApiKey.DESCRIBE_CONFIGS:
+            return nothing(key, version, body)
+        (named,) = body["resources"]
+        if named["resource_type"] == TOPIC_RESOURCE:
+            return {"results": []}
+        configs = [
+            {"name": SHORTEST_SESSION, "value": shortest[int(named["resource_name"])]},
+            {"name": LONGEST_SESSION, "value": None},
+        ]
+        told = {name: named[name] for name in ("resource_type", "resource_name")}
+        return {"results": [told | {"error_code": 0, "configs": configs}]}
+
+    target, _ = do(Lagging(respond), learn, groups=Groups.FULL)
+    assert target.session_bounds == {SHORTEST_SESSION: 9000}
+    target, _ = do(Lagging(respond), learn, groups=Groups.SIMPLE)
+    assert target.session_bounds == {}
