@@ -1,4 +1,4 @@
-"""`replay.results.refusal_reasons`: settings of the clusters that explain a verdict stand before the errors."""
+"""`replay.results.refusal_reasons`: settings that explain a verdict stand before the errors."""
 
 from __future__ import annotations
 
