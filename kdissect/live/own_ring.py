@@ -23,6 +23,12 @@ FILE_SECONDS = 1.0
 FILE_BYTES = 64 << 20
 RING_BYTES = 1 << 30
 WAIT_SECONDS = 0.05
+FILE_NAME = "ring-{:08}.pcap"
+
+
+def ring_number(path: str) -> int:
+    """Return the number of a file of a ring, from 0."""
+    return int(Path(path).stem.rpartition("-")[2])
 
 
 class OwnRing:
@@ -136,7 +142,7 @@ class OwnRing:
     def _write_file(self) -> None:
         if not self._file:
             return
-        path = self._folder / f"ring-{self._number:08}.pcap"
+        path = self._folder / FILE_NAME.format(self._number)
         part = path.with_name(f".{path.name}")
         with part.open("wb") as file:
             file.writelines(self._file)

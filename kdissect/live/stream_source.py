@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from kdissect.capture.formats.file_types import InputError
 from kdissect.errors import UserError
 from kdissect.files import ScratchDirectory
-from kdissect.live.own_ring import FILE_SECONDS, OwnRing
+from kdissect.live.own_ring import FILE_SECONDS, OwnRing, ring_number
 from kdissect.live.tcpdump import CaptureEndedError, Tcpdump
 from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.spark.watch.watched_directory import WatchedDirectory
@@ -38,6 +38,10 @@ class StreamSource(WatchedDirectory):
     def __init__(self, directory: str, label: str, ring: OwnRing, tcpdump: Tcpdump | None = None) -> None:
         super().__init__(directory, label)
         self._ring, self._tcpdump = ring, tcpdump
+
+    def name_of(self, path: str) -> str:
+        """Return the name of a file of the ring for the user, who never sees the file itself."""
+        return f"{self.label} (file {ring_number(path)})"
 
     @property
     def has_ended(self) -> bool:

@@ -29,6 +29,8 @@ def test_a_pipe_gives_the_rows_of_its_capture(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     last = events(done.stdout, "interval")[-1]
     assert (last["open_connections"], last["lost_files"], last["skipped_packets"]) == (0, 0, 0)
+    report = kdissect("report", tmp_path / "out")
+    assert " Capture     standard input (file 0)" in report.stdout
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / capture.name).write_bytes(capture.read_bytes())
     found, expected = tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "whole")

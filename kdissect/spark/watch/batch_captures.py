@@ -1,8 +1,8 @@
 """The captures among the files of a batch, compressed ones unpacked for as long as the batch is processed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.growing_index import CaptureRange
@@ -21,9 +21,13 @@ class BatchCaptures:
 
 
 def batch_captures(
-    files: Sequence[TakenFile], spool: str, is_shared: bool, unpacked: ExitStack
+    files: Sequence[TakenFile],
+    name_of: Callable[[str], str],
+    spool: str,
+    is_shared: bool,
+    unpacked: ExitStack,
 ) -> BatchCaptures:
-    """Return the captures among `files`.
+    """Return the captures among `files`, named as `name_of` says.
 
     Compressed ones are unpacked into the directory or URI `spool`, until `unpacked` is closed. Raise
     InputError for a compressed one if the tasks do not share that place.
@@ -42,6 +46,7 @@ def batch_captures(
         if capture.spooled and not is_shared:
             raise unshared_spool(capture.name)
         stop = None if capture.spooled else file.size
-        found.captures.append(CaptureRange(capture, file.start, stop, file.is_closed))
+        named = replace(capture, name=name_of(file.path))
+        found.captures.append(CaptureRange(named, file.start, stop, file.is_closed))
         found.files.append(file)
     return found

@@ -314,7 +314,8 @@ class WatchQuery:
         """Return the captures among files, compressed ones unpacked where tasks can read them."""
         spool, is_local = self._settings.spool, self._engine.settings.local
         place = str(self._engine.temporary) if spool is None else spool
-        return batch_captures(files, place, is_local or spool is not None, unpacked)
+        name_of = self._settings.source.name_of
+        return batch_captures(files, name_of, place, is_local or spool is not None, unpacked)
 
     def _find_incidents(
         self, plan: BatchPlan, index: CaptureIndex, figures: BatchFigures, late: LateFiles

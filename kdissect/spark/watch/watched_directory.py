@@ -10,6 +10,10 @@ class WatchedDirectory:
         """`label` is what a run that goes on must have in common with the one before."""
         self.directory, self.label = directory, label or directory
 
+    def name_of(self, path: str) -> str:
+        """Return the name of a file for the user."""
+        return path
+
     @property
     def has_ended(self) -> bool:
         """Return whether nothing more will come: when all is read, all connections end."""

@@ -25,10 +25,11 @@ def test_compressed_captures_stay_until_the_batch_ends(tmp_path: Path) -> None:
     spool.mkdir()
     with ExitStack() as unpacked:
         files = [taken(PLAIN, 24), taken(packed), taken(other)]
-        found = batch_captures(files, str(spool), is_shared=True, unpacked=unpacked)
+        found = batch_captures(files, str.upper, str(spool), is_shared=True, unpacked=unpacked)
         plain, there = found.captures
         assert (plain.file.path, plain.start, plain.stop) == (str(PLAIN), 24, PLAIN.stat().st_size)
-        assert (there.file.name, there.stop) == (str(packed), None)
+        assert (plain.file.name, there.file.name) == (str(PLAIN).upper(), str(packed).upper())
+        assert there.stop is None
         assert Path(there.file.path).read_bytes() == PLAIN.read_bytes()
         assert spool in Path(there.file.path).parents
         assert found.files == files[:2]
@@ -40,7 +41,7 @@ def test_tasks_of_a_cluster_need_a_place_that_they_share(tmp_path: Path) -> None
     packed = tmp_path / "a.pcap.gz"
     packed.write_bytes(gzip.compress(PLAIN.read_bytes()))
     with ExitStack() as unpacked, pytest.raises(InputError, match="a cluster cannot read compressed"):
-        batch_captures([taken(packed)], str(tmp_path), is_shared=False, unpacked=unpacked)
+        batch_captures([taken(packed)], str, str(tmp_path), is_shared=False, unpacked=unpacked)
     with ExitStack() as unpacked, pytest.raises(InputError, match="missing"):
-        batch_captures([taken(packed)], str(tmp_path / "missing"), is_shared=True, unpacked=unpacked)
+        batch_captures([taken(packed)], str, str(tmp_path / "missing"), is_shared=True, unpacked=unpacked)
     assert [path.name for path in tmp_path.iterdir()] == ["a.pcap.gz"]
