@@ -13,6 +13,7 @@ from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
 from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, REPLICAS
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
+from kdissect.report.incidents.frozen_causes import broker_frozen
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.incidents.rolling_restart import brokers_stopped
@@ -102,11 +103,12 @@ CAUSES = (
         name="broker_killed",
         layer=Layer.SERVER,
         severity=CRITICAL,
-        anchors=("connections_ended",),
+        anchors=("connections_ended", "attempts_refused"),
         judge=server_causes.broker_killed,
         links=FOLLOWS_A_LOST_SERVER,
         needs="most connections of a server end within a moment while their clients go on, and new attempts "
-        "are refused or requests were cut off",
+        "are refused or requests were cut off; or it closes the last connection that is seen, and refuses "
+        "new ones within 5 s",
         against="leadership moved away from the server before, and hardly any request was under way: it was "
         "stopped in good order",
         means="The process of the broker ended without a handover, or its machine did.",
@@ -146,7 +148,7 @@ CAUSES = (
         layer=Layer.SERVER,
         severity=CRITICAL,
         anchors=("server_silent",),
-        judge=server_causes.broker_frozen,
+        judge=broker_frozen,
         links=(
             Link(
                 ("server_silent", "follower_silent", "unanswered_timeout", "unanswered_cut", "requests_open"),

@@ -346,6 +346,19 @@ CLIENT_CAUSES = (
         next="what the client does in a loop: listing topics, creating clients",
     ),
     Cause(
+        name="admin_storm",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("queries_storm",),
+        judge=storm(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client sends 20 or more queries a second for 5 s or more: about settings, groups, offsets, "
+        "topics, rights and the like",
+        against="a topic that is missing, or has no leader",
+        means="A tool or a library asks brokers the same in a loop, and each answer takes time of a broker.",
+        next="what the client does in a loop; how often a monitor or an exporter asks",
+    ),
+    Cause(
         name="commit_storm",
         layer=Layer.CLIENT,
         severity=WARNING,

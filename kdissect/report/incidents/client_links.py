@@ -24,6 +24,7 @@ OF_GROUPS = (
 )
 OF_LOAD = (
     "metadata_storm_began",
+    "queries_storm",
     "commits_storm",
     "connections_storm",
     "client_restarts",

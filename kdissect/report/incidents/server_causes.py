@@ -3,7 +3,6 @@
 broker_killed     its connections ended together, attempts are refused, nothing moved before
 broker_stopped    the same, and leadership moved away before the connections ended
 broker_down       attempts are refused, and the capture does not show how it ended
-broker_frozen     no byte from it while requests waited
 broker_slow       its latency rose, and not that of the others; or it was always higher
 broker_overloaded the same, and it has more requests than before
 """
@@ -19,35 +18,24 @@ HANDOVER_NS = 8 * SECOND
 """A broker that stops in good order hands its partitions over within this time before it closes."""
 
 BACK_NS = 120 * SECOND
+SOON_NS = 5 * SECOND
+"""A server that closes a connection this shortly before it refuses the next one ended at that moment."""
+
+CLOSING_NS = SECOND // 4
+"""Packets that still follow the end of a connection come within this."""
+
 RESTART_NS = 2 * SECOND
 """A server that accepts connections sooner than this, and refused none, did not end."""
-
-NOT_LET_IN = (
-    "login_absent",
-    "credentials_refused",
-    "mechanism_refused",
-    "authentication_failed",
-    "closed_at_once",
-)
-"""Signals of clients whose connections a server closes before they can work."""
 
 HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
-
-FROZEN_NS, FROZEN_CALM_NS, SURELY_FROZEN_NS = 5 * SECOND // 2, 9 * SECOND // 5, 5 * SECOND
-"""A shorter silence is a pause that a busy broker may make; the second holds if no other pauses or is busy.
-
-Below the third, pauses of other servers at other times count: they are what is normal in this capture.
-"""
 
 BUSY_REACTION_NS, BUSY_RATIO = 5_000_000, 3
 """Brokers that take this long to their next replica fetch share a busy host, or are all busy.
 
 One of them is slow by itself only if it takes so many times as long as the others.
 """
-
-NOISE_RATIO = 2
 
 SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
@@ -72,7 +60,9 @@ SAME_MOMENT_NS = 3 * SECOND
 
 
 def broker_killed(case: Case) -> Diagnosis | None:
-    """Connections of a server ended together, and nothing announced it."""
+    """Connections of a server ended together, or its last one did, and nothing announced it."""
+    if case.anchor.kind == "attempts_refused":
+        return _last_one_ended(case) if _ended_alone(case) else None
     if _handover(case):
         return None
     if _was_busy(case.anchor):
@@ -148,8 +138,40 @@ def _refused(case: Case) -> list[Signal]:
     return [signal for signal in near if signal.begin_ns <= again]
 
 
+def _ended_alone(case: Case) -> bool:
+    """Return whether a server closed its last connection, and refused the next one, without a handover."""
+    refused = case.anchor
+    soon = refused.begin_ns - refused.measures["closed_ns"] <= SOON_NS
+    last = refused.measures["talked_ns"] - refused.measures["closed_ns"] <= CLOSING_NS
+    together = case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND)
+    return soon and last and not together and not case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0)
+
+
+def _last_one_ended(case: Case) -> Diagnosis | None:
+    """Return that a server died of which hardly any connection is in the capture."""
+    down = _refuses(case)
+    if down is None:
+        return None
+    ended, refused = case.anchor.measures["closed_ns"], case.anchor
+    name, attempts = capitalized(refused.subject.name), counted(refused.measures["attempts"], "attempt")
+    back = f" and was back after {format_duration(down.end_ns - ended)}" if down.end_ns else ""
+    until = "" if down.end_ns else " until the end of the capture"
+    return down._replace(
+        begin_ns=ended,
+        headline=f"{name} died at {format_clock(ended)}{back}: it closed its last connection, and {attempts} "
+        f"to connect {'was' if refused.measures['attempts'] == 1 else 'were'} refused{until}",
+        speaks_for=("no partition moved away before its connection ended", *down.speaks_for),
+        speaks_against=("few connections show it: it may have been stopped in good order",),
+    )
+
+
 def broker_down(case: Case) -> Diagnosis | None:
-    """A server refuses attempts to connect, and no connections of it were seen to end together."""
+    """A server refuses attempts to connect, and the capture does not show how it ended."""
+    return None if _ended_alone(case) else _refuses(case)
+
+
+def _refuses(case: Case) -> Diagnosis | None:
+    """Return that a server refuses attempts to connect, if no connections of it were seen to end together."""
     refused = case.anchor
     lasted = refused.measures["last_ns"] - refused.begin_ns
     if refused.measures["attempts"] < DOWN_ATTEMPTS or lasted < SECOND or refused.measures["elsewhere"]:
@@ -178,49 +200,6 @@ def broker_down(case: Case) -> Diagnosis | None:
     )
 
 
-def broker_frozen(case: Case) -> Diagnosis | None:
-    """No byte from a server while requests of several connections waited."""
-    silent = case.anchor
-    if not _is_long(case) or _waits_for_another(case) or _ended_first(case) or _keeps_out(case):
-        return None
-    alone = silent.measures["connections"] == 1
-    waiting = counted(silent.requests, "request")
-    connections = counted(silent.measures["connections"], "connection")
-    lasted = format_duration(silent.measures["silent_ns"])
-    ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
-    return Diagnosis(
-        silent.subject,
-        silent.begin_ns,
-        silent.end_ns,
-        f"{capitalized(silent.subject.name)} froze at {format_clock(silent.begin_ns)} {ending}: "
-        f"it sent nothing while {waiting} on {connections} waited",
-        (0.9 if silent.end_ns is not None else 0.75) - (0.2 if alone else 0),
-        (silent,),
-        speaks_for=("all of its connections were silent at the same time",),
-        speaks_against=(
-            *(() if silent.end_ns is not None else ("it did not answer again in the capture",)),
-            *(("only one connection shows it",) if alone else ()),
-            *doubts_of_one_host(silent),
-        ),
-    )
-
-
-def _is_long(case: Case) -> bool:
-    """Return whether a silence is longer than pauses that are normal in the capture."""
-    lasted = case.anchor.measures["silent_ns"]
-    pauses = [
-        signal.measures["silent_ns"]
-        for signal in case.signals
-        if signal.kind == case.anchor.kind
-        and signal.subject != case.anchor.subject
-        and abs(signal.begin_ns - case.anchor.begin_ns) > SAME_MOMENT_NS + lasted
-    ]
-    if lasted < SURELY_FROZEN_NS and lasted < NOISE_RATIO * max(pauses, default=0):
-        return False
-    calm = not pauses and case.anchor.measures.get("rival_reaction_ns", 0) < BUSY_REACTION_NS
-    return lasted >= (FROZEN_CALM_NS if calm else FROZEN_NS)
-
-
 def _refused_writes(case: Case) -> list[str]:
     """Return what topics that want more in-sync replicas than are left do."""
     missing = case.near(("replicas_missing",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND)
@@ -229,40 +208,6 @@ def _refused_writes(case: Case) -> list[str]:
     topics = listed(sorted({topic for signal in missing for topic in signal.topics}), TOPICS_NAMED)
     writes = counted(sum(signal.requests for signal in missing), "write")
     return [f"{writes} to {topics} refused since too few replicas are in sync"]
-
-
-def _ended_first(case: Case) -> bool:
-    """Return whether the server is silent since it ended, and not since it stood still.
-
-    The kernel of a process that stands still accepts connections and closes none.
-    """
-    silent = case.anchor
-    ended = case.near(("connections_ended",), Relation.SUBJECT, SECOND, 0)
-    closed = [one for one in ended if one.measures["by_server"] >= BY_SERVER * one.measures["connections"]]
-    gone = [*closed, *case.near(("attempts_refused",), Relation.SUBJECT, SECOND, 0)]
-    return any(one.begin_ns - silent.begin_ns < FROZEN_NS for one in gone)
-
-
-def _keeps_out(case: Case) -> bool:
-    """Return whether those who wait are clients that the server does not let in.
-
-    It closes their connections. A capture that lacks packets may not show how one of them ended.
-    """
-    silent = case.anchor
-    refused = case.near(NOT_LET_IN, Relation.SERVER, silent.begin_ns, 0)
-    return bool(silent.clients) and set(silent.clients) <= {name for one in refused for name in one.clients}
-
-
-def _waits_for_another(case: Case) -> bool:
-    """Return whether a server that is silent only waits for followers on another silent server."""
-    silent = case.anchor
-    others = [
-        signal
-        for signal in case.near((silent.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
-        if signal.subject != silent.subject and abs(signal.begin_ns - silent.begin_ns) <= SAME_MOMENT_NS
-    ]
-    own = (silent.measures["own_requests"] > 0, silent.measures["silent_ns"])
-    return any((signal.measures["own_requests"] > 0, signal.measures["silent_ns"]) > own for signal in others)
 
 
 def broker_slow(case: Case) -> Diagnosis | None:

@@ -272,6 +272,7 @@ def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Sig
     end = int(again[0]) if len(again) else None
     until = f"until {format_clock(end)}" if end is not None else "until the end of the capture"
     talked = facts.talks & (facts.server == facts.server[rows[0]]) & (facts.first_ns < begin)
+    closed = talked & facts.ends & facts.by_server & (facts.closed_ns <= begin)
     return make_signal(
         "attempts_refused",
         (SubjectKind.SERVER, name),
@@ -282,6 +283,7 @@ def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Sig
             "attempts": len(rows),
             "last_ns": last,
             "talked_ns": int(facts.last_ns[talked].max(initial=0)),
+            "closed_ns": int(facts.closed_ns[closed].max(initial=0)),
             "elsewhere": int(_other_address(context, rows)),
         },
         clients=context.clients_of(np.flatnonzero(talked)) or context.clients_at(rows),

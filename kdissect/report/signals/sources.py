@@ -23,6 +23,7 @@ from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.patience_signals import PATIENCE_KINDS, patience_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
+from kdissect.report.signals.query_storms import QUERY_KINDS, query_signals
 from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
 from kdissect.report.signals.rebalance_signals import REBALANCE_KINDS, rebalance_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
@@ -67,6 +68,7 @@ SOURCES: tuple[Source, ...] = (
     rebalance_signals,
     transaction_signals,
     load_signals,
+    query_signals,
     position_signals,
     software_signals,
     lag_signals,
@@ -99,6 +101,7 @@ ALL_KINDS = (
     *REBALANCE_KINDS,
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
+    *QUERY_KINDS,
     *POSITION_KINDS,
     *SOFTWARE_KINDS,
     *LAG_KINDS,

@@ -73,6 +73,23 @@ def lists_topics(story):
         metadata(line, 10_000 + 10 * number)
 
 
+def describes_configs(story, count, every_ms):
+    line = story.connect("10.1.0.2", client_id="tool", at_ms=9900)
+    for number in range(count):
+        request = {"resources": [], "include_synonyms": False}
+        answer = {"throttle_time_ms": 0, "results": []}
+        line.call(10_000 + every_ms * number, 1, ApiKey.DESCRIBE_CONFIGS, 1, request, answer)
+
+
+def admin_storm(story):
+    describes_configs(story, 400, 25)
+
+
+def admin_looks_at_settings(story):
+    describes_configs(story, 80, 10)
+    describes_configs(story, 20, 500)
+
+
 def connection_storm(story):
     for number in range(80):
         line = story.connect("10.1.0.2", client_id="opener", at_ms=10_000 + 100 * number)
@@ -229,6 +246,7 @@ CASES = {
     "topic_recreated": (created_again, topics_of_one_name),
     "missing_topic": (missing_topic, new_topic),
     "metadata_storm": (metadata_storm, lists_topics),
+    "admin_storm": (admin_storm, admin_looks_at_settings),
     "commit_storm": (commit_storm, commits_a_few_times_a_second),
     "transactions_aborted": (transactions_aborted, aborts_now_and_then),
     "request_timeout_short": (impatient(), impatient(age_ms=190)),

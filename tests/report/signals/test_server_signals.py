@@ -59,3 +59,24 @@ def test_a_server_that_closes_new_connections_at_once_has_not_died() -> None:
     other = closed[20] | {"connection": 300, "client_port": 50_000, "client_id": "other"}
     rows = [*steady, *closed, other, *attempt]
     assert "broker_killed" not in loud(report_of((), (), rows))
+
+
+@pytest.mark.parametrize(
+    ("closed_by", "closed_s", "cause"),
+    [("server", 10, "broker_killed"), ("client", 10, "broker_down"), ("server", 2, "broker_down")],
+    ids=["just before", "by its client", "long before"],
+)
+def test_a_server_that_closes_the_only_connection_seen_and_refuses_the_next_died(
+    closed_by: str, closed_s: int, cause: str
+) -> None:
+    """A capture of another broker has one connection to it."""
+    only = connection(
+        90, client_host="10.1.0.7", server_host="10.0.0.9", client_id="broker-1-fetcher-0", closed="rst",
+        closed_by=closed_by, first_time_ns=BEGIN, last_time_ns=BEGIN + closed_s * SECOND,
+    )  # fmt: skip
+    rows = [*pair_connections(), only, *refused("10.0.0.9", range(11, 38, 4))]
+    (found,) = (one for one in report_of((), (), rows).incidents if one.severity is Severity.CRITICAL)
+    assert (found.cause, found.subject.name) == (cause, "10.0.0.9:9092")
+    assert ("died at " in found.headline) == (cause == "broker_killed")
+    if cause == "broker_killed":
+        assert found.begin_ns == BEGIN + closed_s * SECOND
