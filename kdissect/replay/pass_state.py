@@ -50,6 +50,12 @@ class RequestGates:
         self._gates: dict[int, Gate] = {}
         self._ended = RequestNumbers(np.uint8)  # 1 for each request that has ended
         self._count = 0
+        self._own: NDArray[np.bool_] | None = None  # whether this process sends each request; None: it does
+
+    def limit_to(self, indices: NDArray[np.int64]) -> None:
+        """Note which requests this process sends, if it does not send all."""
+        self._own = np.zeros(int(indices.max(initial=-1)) + 1, np.bool_)
+        self._own[indices] = True
 
     def __len__(self) -> int:
         """Return how many requests have ended."""
@@ -60,6 +66,12 @@ class RequestGates:
         if self.has_ended(index):
             return None
         return self._gates.setdefault(index, Gate())
+
+    def own_gate(self, index: int) -> Gate | None:
+        """Return the gate of a request; None also if another process sends it, whose ends nobody tells."""
+        if self._own is not None and not (index < len(self._own) and self._own[index]):
+            return None
+        return self.gate(index)
 
     def has_ended(self, index: int) -> bool:
         """Return whether a request has ended, sent or skipped."""

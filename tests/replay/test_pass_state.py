@@ -116,3 +116,12 @@ def test_the_first_missing_write_is_named() -> None:
     assert order.missing_write(WHERE, 21) == 3
     assert order.missing_write(("other", 0), 21) is None
     assert captured.first_written(*WHERE) == 0
+
+
+def test_a_process_waits_for_no_request_of_another_one() -> None:
+    gates = RequestGates()
+    assert gates.own_gate(7) is gates.gate(7)
+    gates.limit_to(np.array([1, 4], np.int64))
+    assert [gates.own_gate(index) is None for index in range(6)] == [True, False, True, True, False, True]
+    gates.end(4)
+    assert gates.own_gate(4) is None

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from kdissect.files import is_full
 from kdissect.memory import release_memory
 from kdissect.replay.engine.dry_target import transport_for
@@ -23,7 +25,7 @@ from kdissect.replay.engine.run_limits import RunLimits, StopSignal
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.replay_input import ReplayInput
-from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem, indices_of
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.transport import drive, nonce, now_ns, wall_ns
@@ -72,6 +74,8 @@ class PassWorker:
         with collect_little():
             prepared = prepare_requests(context, setup.items)
         items = setup.replay_input.items
+        if len(setup.items) < len(items):
+            context.gates.limit_to(indices_of(setup.items, np.arange(len(setup.items), dtype=np.int32)))
         self._first_ns = next((item.request.first_ns for item in items if item.refusal is None), 0)
         ramp_ns = int(settings.ramp_s * 1e9)
         self._player = Player(

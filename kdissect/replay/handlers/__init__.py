@@ -13,6 +13,7 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
 | `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
+| `descriptions`   | Describe: groups of all kinds, DescribeTransactions                         |
 | `transactions`   | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
 
 They share `replay_context` (what they work with), `request_rewriter` (versions and values), `sending` (what
@@ -27,6 +28,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers import (
     classic_groups,
+    descriptions,
     fetch,
     heartbeats,
     metadata,
@@ -38,6 +40,7 @@ from kdissect.replay.handlers import (
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import default_handler
 from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.request_order import GROUP_DESCRIPTIONS
 from kdissect.replay.rewrite.names import Tree
 
 Handler: TypeAlias = Callable[[ReplayContext, ReplayItem, Tree], Coroutine[list[Answer]]]
@@ -61,6 +64,8 @@ HANDLERS: Mapping[int, Handler] = {
     ApiKey.TXN_OFFSET_COMMIT: transactions.commit_offsets,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
     ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
+    **dict.fromkeys(GROUP_DESCRIPTIONS, descriptions.groups),
+    ApiKey.DESCRIBE_TRANSACTIONS: descriptions.transactions,
     ApiKey.SHARE_FETCH: share.fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share.acknowledge,
 }

@@ -60,7 +60,7 @@ def until_group_allows(context: ReplayContext, item: ReplayItem) -> Coroutine[No
     """Wait for what other members of its group had done before a request was sent in the capture."""
     order, gates, index = context.loaded.group_order, context.gates, item.request.index
     for each in order.ended.get(index, ()):
-        gate = gates.gate(each)
+        gate = gates.own_gate(each)
         if gate is not None:
             yield from until(gate)
     for each in order.sent.get(index, ()):

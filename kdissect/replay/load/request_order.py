@@ -10,6 +10,7 @@ responses, in the order of the capture. Out, by request:
   leave also comes after heartbeats and commits that had been sent before it and succeeded later: on the
   target they would come into the rebalance that it begins. Members with epochs (KIP-848) learn a new epoch
   from any heartbeat, so what such a member says comes after all that it had said.
+  Descriptions of a group come after what changed its members, and joins and leaves after descriptions.
 - `sent`: the joins that had been sent before a join, and not answered. They form one generation, so the join
   that began the rebalance has to be the first.
 - `together`: the joins of the generation that a join got into, with the ids of their members.
@@ -26,7 +27,7 @@ has (part None), such as DeleteGroups, comes after those that write a part of it
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -38,6 +39,11 @@ from kdissect.replay.rewrite.names import Names, Tree
 
 OF_MEMBERS = GROUP_MEMBERSHIP | OFFSET_COMMITS
 REMEMBERED = 4  # requests of a connection: more are hardly ever in flight
+GROUP_DESCRIPTIONS = frozenset(
+    {ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE}
+)
+"""They tell the members of groups, and come after what had changed the members."""
+
 ROUND_TRIPS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP})
 
 
@@ -71,6 +77,9 @@ class GroupOrder:
 
     def take(self, request: Request, body: Tree, response: Tree) -> None:
         """Learn from a request that will be sent, and its response."""
+        if request.key in GROUP_DESCRIPTIONS:
+            self._take_description(request, groups_of(request.key, request.version or 0, body))
+            return
         if request.key not in OF_MEMBERS or not body.get("group_id"):
             return
         group, now_ns = body["group_id"], request.first_ns
@@ -113,6 +122,19 @@ class GroupOrder:
                 _remember(own.joins, answered_ns, request.index)
                 if request.key != ApiKey.SYNC_GROUP:
                     _remember(own.entries, answered_ns, request.index)
+
+    def _take_description(self, request: Request, groups: Iterable[str]) -> None:
+        """Learn from a request that tells members: what begins a rebalance comes after it."""
+        ended = set[int]()
+        for group in groups:
+            for recent in self._groups[group].values():
+                changed = [each for each in recent.joins if each[0] <= request.first_ns]
+                ended.update(index for _, index in changed[-1:])
+            if request.answered_ns is not None:
+                own = self._groups[group].setdefault(request.connection, _Recent())
+                _remember(own.every, request.answered_ns, request.index)
+        if ended:
+            self.ended[request.index] = tuple(sorted(ended))
 
     def _take_generation(self, index: int, body: Tree, response: Tree) -> None:
         """Note the generation that a join got into."""

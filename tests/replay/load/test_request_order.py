@@ -24,6 +24,7 @@ from tests.helpers.paper_target import MS, FarTarget, OnPaper, Script, play, set
 
 JOIN, SYNC, HEARTBEAT = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT
 LEAVE, EPOCH_HEARTBEAT = ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT
+DESCRIBE = ApiKey.DESCRIBE_GROUPS
 
 
 def request_of(index: int, connection: int, key: int, sent: int, answered: int) -> Request:
@@ -100,6 +101,24 @@ def test_what_a_member_with_an_epoch_says_comes_after_its_heartbeats() -> None:
 SLOW = 1  # the captured connection whose frames take long on their way to the target
 TXN_COMMIT, INIT, ADD_OFFSETS, END = 28, 22, 25, 26
 Tree = dict[str, Any]
+
+
+def test_a_description_comes_between_what_changes_the_members() -> None:
+    order = GroupOrder()
+    captured = [  # connection, API, sent, answered
+        (1, JOIN, 0, 10),
+        (1, SYNC, 11, 12),
+        (2, EPOCH_HEARTBEAT, 13, 30),  # is not answered when the group is described
+        (9, DESCRIBE, 20, 21),
+        (1, HEARTBEAT, 31, 32),  # changes nothing, and does not wait
+        (1, LEAVE, 40, 41),
+        (9, DESCRIBE, 50, 51),
+    ]
+    for index, (connection, key, sent, answered) in enumerate(captured):
+        body = {"groups": ["g", "h"]} if key == DESCRIBE else {"group_id": "g", "member_epoch": 0}
+        order.take(request_of(index, connection, key, sent, answered), body, {})
+    assert {index: order.ended.get(index) for index in (3, 5, 6)} == {3: (1,), 5: (2, 3, 4), 6: (2, 5)}
+    assert 3 not in order.ended[4]
 
 
 def lag(connection: Connection) -> int:

@@ -1,0 +1,58 @@
+"""`replay.handlers.descriptions`: they do not overtake what they are about, however slow its connection."""
+
+from __future__ import annotations
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.net.connection import Connection
+from tests.helpers.paper_cluster import INIT, Tree, issued, orders
+from tests.helpers.paper_groups import CONSUMER_HEARTBEAT, FULL, ByHeartbeat
+from tests.helpers.paper_target import MS, FarTarget, Script, play
+
+SLOW, OTHER = 1, 2  # captured connections
+
+
+class Describing(ByHeartbeat):
+    """A coordinator with nothing to say about what it is asked to describe."""
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        if key in (ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TRANSACTIONS):
+            return {}
+        return super().__call__(key, version, body)
+
+
+def lag(connection: Connection) -> int:
+    return 80 * MS if connection.owner == SLOW else MS
+
+
+def arrived(script: Script) -> list[int]:
+    """Replay a script as fast as the target answers; return the API keys in the order of their arrival."""
+    done = play(script.capture(), script.shelf, FarTarget(Describing(), lag=lag), orders(), FULL)
+    assert done.buckets() == {"answered": len(script.requests)}
+    named = {INIT, CONSUMER_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TRANSACTIONS}
+    return [key for _, key, _, _ in done.target.asked if key in named]
+
+
+@pytest.mark.parametrize("took_ms", [1, 90])
+def test_a_group_is_described_after_the_members_that_were_in(took_ms: int) -> None:
+    script = Script()
+    beat = {"group_id": "g", "member_id": "m", "member_epoch": 0}
+    told = {"error_code": 0, "member_id": "m", "member_epoch": 9, "heartbeat_interval_ms": 1}
+    script.add(0, CONSUMER_HEARTBEAT, 1, beat, told, connection=SLOW, took_ms=took_ms)
+    described = {"group_ids": ["g"], "include_authorized_operations": False}
+    script.add(5, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, described, {"groups": []}, connection=OTHER)
+    came = arrived(script)[:2]
+    joins_first = [CONSUMER_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE]
+    assert came == (joins_first if took_ms < 5 else joins_first[::-1])
+
+
+@pytest.mark.parametrize("took_ms", [1, 90])
+def test_a_transaction_is_described_after_its_requests_that_were_answered(took_ms: int) -> None:
+    script = Script()
+    body = {"transactional_id": "bank", "transaction_timeout_ms": 60_000}
+    script.add(0, INIT, 4, body, issued(900, 4), connection=SLOW, took_ms=took_ms)
+    described = {"transactional_ids": ["bank", "unknown"]}
+    script.add(5, ApiKey.DESCRIBE_TRANSACTIONS, 0, described, {}, connection=OTHER)
+    begun_first = [INIT, ApiKey.DESCRIBE_TRANSACTIONS]
+    assert arrived(script) == (begun_first if took_ms < 5 else begun_first[::-1])
