@@ -126,6 +126,8 @@ def _unannounced(context: SignalContext, facts: ClientFacts, name: str, rows: Se
 def _open(
     context: SignalContext, facts: ClientFacts, positions: LogPositions, name: str, rows: Sequence[Row]
 ) -> Iterator[Signal]:
+    if all(BROKERS_OWN.fullmatch(row["client_id"] or "") for row in rows):
+        return  # the capture lacks its coordinator, and so the ends of its transactions
     announced = any(row["event"] in WORK for row in rows)
     spans = _spans(rows, context.end_ns) if announced else _unannounced(context, facts, name, rows)
     lengths = sorted(span.end_ns - span.begin_ns for span in spans if span.is_ended)

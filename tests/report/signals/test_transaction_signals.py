@@ -45,6 +45,16 @@ def test_a_transaction_is_open_for_long_if_it_is_unusual(
     assert all(one.end_ns is not None for one in found_signals)
 
 
+def write(line: Line, at_ms: float, offset: int) -> None:
+    """Write a batch as part of a transaction."""
+    data = {"index": 0, "records": batch(0, 1, at_ms)}
+    request = {"transactional_id": "bank", "acks": -1, "timeout_ms": 1000}
+    request |= {"topic_data": [{"name": "orders", "partition_data": [data]}]}
+    found = {"index": 0, "error_code": 0, "base_offset": offset}
+    response = {"responses": [{"name": "orders", "partition_responses": [found]}]}
+    line.call(at_ms, 2, ApiKey.PRODUCE, 7, request, response)
+
+
 def opened(story: Story, *, reads_on: bool) -> None:
     """Open a transaction by way of a broker; a reader of the topic gets on, or does not."""
     holder = story.connect("10.1.0.2", client_id="holder")
@@ -72,6 +82,19 @@ def test_the_producer_is_named_and_not_the_broker_that_adds_partitions_for_it(tm
     assert "gets no record" not in signal.sentence
 
 
+@pytest.mark.parametrize("adds", [True, False], ids=["brokers add partitions", "nobody does"])
+def test_a_capture_without_the_coordinator_lacks_the_ends_of_transactions(adds: bool, tmp_path: Path) -> None:
+    """One broker is seen, and the producer begins and ends its transactions at another one."""
+    story = Story()
+    line = story.connect("10.1.0.2", client_id="modern")
+    broker = story.connect("10.0.0.2", client_id="AddPartitionsManager-client-2")
+    for number in range(30):
+        write(line, 100 + 500 * number, number)
+        if adds:
+            add_for_producer(broker, 102 + 500 * number)
+    assert "transaction_open" not in {one.kind for one in analyzed(story, tmp_path).signals}
+
+
 def test_readers_that_a_transaction_holds_up_are_named(tmp_path: Path) -> None:
     story = Story()
     opened(story, reads_on=False)
@@ -90,12 +113,7 @@ def test_a_producer_that_announces_no_partitions_is_seen_by_what_it_writes(
     line = story.connect("10.1.0.2", client_id="modern")
     for number in range(30):
         at_ms = 100 + 500 * number
-        data = {"index": 0, "records": batch(0, 1, at_ms)}
-        request = {"transactional_id": "bank", "acks": -1, "timeout_ms": 1000}
-        request |= {"topic_data": [{"name": "orders", "partition_data": [data]}]}
-        found = {"index": 0, "error_code": 0, "base_offset": number}
-        response = {"responses": [{"name": "orders", "partition_responses": [found]}]}
-        line.call(at_ms, 2, ApiKey.PRODUCE, 7, request, response)
+        write(line, at_ms, number)
         if ends or number < 2:
             line.call(at_ms + 200, 1, ApiKey.END_TXN, 1, PRODUCER | {"committed": True}, {})
     found_signals = [one for one in analyzed(story, tmp_path).signals if one.kind == "transaction_open"]
