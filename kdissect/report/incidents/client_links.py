@@ -31,6 +31,7 @@ OF_LOAD = (
     "retries_storm",
     "lag_grew",
     "offset_repeated",
+    "responses_cut",
     "partition_hot",
 )
 OF_REFUSALS = (

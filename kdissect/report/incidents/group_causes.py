@@ -53,7 +53,8 @@ def _restarts(case: Case) -> int:
 
 def poison_record(case: Case) -> Diagnosis | None:
     """A record is fetched again and again; once in each life of a reader is no sign of it."""
-    if case.anchor.measures["count"] < AGAIN * _restarts(case):
+    cut = case.near(("responses_cut",), Relation.CLIENT, 30 * SECOND, 30 * SECOND)
+    if case.anchor.measures["count"] < AGAIN * _restarts(case) or cut:
         return None
     return stated(0.8)(case)
 
@@ -209,6 +210,21 @@ GROUP_CAUSES = (
         means="No heartbeat came for session.timeout.ms: the process died, hung or was cut off. Its "
         "partitions stood still until then.",
         next="the client at that time: crash, pause, memory, host; session.timeout.ms",
+    ),
+    Cause(
+        name="response_too_large",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("responses_cut",),
+        judge=stated(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client closes four or more connections, over 2 s or more, each within 5 s and before all "
+        "bytes of a Fetch response have come",
+        against="packets are missing that were acknowledged: then the capture lacks them",
+        means="The client allows smaller responses than the broker sends: a batch is larger than its limit. "
+        "Nothing behind that batch is processed.",
+        next="receive.message.max.bytes, fetch.max.bytes and max.partition.fetch.bytes of the client; "
+        "max.message.bytes of the topic",
     ),
     Cause(
         name="poison_record",

@@ -29,6 +29,7 @@ from kdissect.report.signals.rebalance_signals import REBALANCE_KINDS, rebalance
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
 from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
+from kdissect.report.signals.response_cuts import RESPONSE_KINDS, response_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.share_signals import SHARE_KINDS, share_signals
 from kdissect.report.signals.signal_context import SignalContext
@@ -73,6 +74,7 @@ SOURCES: tuple[Source, ...] = (
     software_signals,
     lag_signals,
     fetch_signals,
+    response_signals,
     share_signals,
     finding_signals,
 )
@@ -106,6 +108,7 @@ ALL_KINDS = (
     *SOFTWARE_KINDS,
     *LAG_KINDS,
     *FETCH_KINDS,
+    *RESPONSE_KINDS,
     *SHARE_KINDS,
     *FINDING_KINDS,
 )

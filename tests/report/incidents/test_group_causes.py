@@ -224,6 +224,23 @@ def poison_record(story):
         fetch(line, 10_000 + 500 * number, 18, 60)
 
 
+def closes_after_each_fetch(story, size=None):
+    """A consumer opens a connection for each Fetch; a response of another size is cut at what came of it."""
+    member(story, "10.1.0.2", "small", 9_900)
+    for number in range(8):
+        at_ms = 10_000 + 1_500 * number
+        line = story.connect("10.1.0.2", client_id="small", at_ms=at_ms - 10)
+        fetch(line, at_ms, 18 if size else 18 + number, 60)
+        if size:
+            *known, payload = line.sent[-1]
+            line.sent[-1] = (*known, size.to_bytes(4, "big") + payload[4:])
+        line.close(at_ms + 20, reset=True)
+
+
+def response_too_large(story):
+    closes_after_each_fetch(story, size=60_000)
+
+
 def reads_on(story):
     line = member(story, "10.1.0.2", "reader", 9_900)
     for number in range(20):
@@ -384,6 +401,7 @@ CASES = {
     "open_transaction": (open_transaction, ended_transactions),
     "zombie_producer": (zombie_producer, taken_over_in_order),
     "poison_record": (poison_record, reads_on),
+    "response_too_large": (response_too_large, closes_after_each_fetch),
     "growing_lag": (growing_lag, catches_up),
     "small_fetches": (small_fetches, keeps_up),
     "offset_out_of_range": (offsets_gone, reads_on),
