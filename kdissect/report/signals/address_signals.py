@@ -36,6 +36,9 @@ SECOND = 10**9
 UNANSWERED_NS = SECOND
 """An attempt to connect that nobody answered for less may be answered after the end of the capture."""
 
+FENCED_NS = 18 * SECOND
+"""A broker that is gone leads nothing after this: a session of KRaft lasts 9 s, one of ZooKeeper 18 s."""
+
 UP_EDGE_NS = 2 * SECOND
 """A broker that is up need not talk in the first and the last seconds of a capture."""
 
@@ -90,9 +93,16 @@ def _refused_signal(
     )
 
 
+def _leads_on(context: SignalContext, node: int, time_ns: int) -> bool:
+    """Return whether messages name a broker as the leader of a partition after a time."""
+    states = context.table(REPLICA_STATES)
+    return bool(((states.ints("leader_id") == node) & (states.ints("last_ns") >= time_ns)).any())
+
+
 def _is_up(context: SignalContext, address: Address, node: int, attempts: np.ndarray) -> bool:
     """Return whether the broker talks elsewhere during the `attempts`: it serves, or it is a client itself.
 
+    It is up, too, if messages name it as a leader long after that: a capture may lack what it says itself.
     It serves at another address or port. It is a client as a follower, or from its own host. Attempts may
     begin and end with the capture, so the first and the last seconds do not count.
     """
@@ -104,6 +114,8 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
         columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
     )
     first_ns, last_ns = int(facts.first_ns[attempts].min()), int(facts.first_ns[attempts].max())
+    if _leads_on(context, node, first_ns + FENCED_NS):
+        return True
     until_ns = min(last_ns + UNANSWERED_NS // 2, context.end_ns - UP_EDGE_NS)
     throughout = facts.talks & (facts.first_ns <= max(first_ns, context.begin_ns + UP_EDGE_NS))
     throughout &= facts.last_ns >= until_ns

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.model.incidents import Incident
 from tests.helpers.made_paths import (
@@ -143,3 +145,23 @@ def test_a_broker_that_nobody_needs_is_not_tried(tmp_path: Path) -> None:
 
 def test_a_client_that_only_lists_topics_needs_no_other_broker(tmp_path: Path) -> None:
     assert [row.cause for row in told(tmp_path, "kafka-1.internal", used=())] == ["metadata_storm"]
+
+
+@pytest.mark.parametrize(
+    ("leads_until_s", "is_wrong"), [(25, True), (12, False)], ids=["leads on", "is gone"]
+)
+def test_a_broker_that_leads_long_after_its_address_refuses_is_up(
+    leads_until_s: int, is_wrong: bool, tmp_path: Path
+) -> None:
+    """One host of clients is seen: what the broker says to others is not in the capture."""
+    story = Story()
+    line = story.connect("10.1.0.1", ("10.0.0.1", 9092), client_id="feed")
+    for at_ms in range(10, 25_000, 500):
+        led = {node: (1 if at_ms > 1000 * leads_until_s else node, 3, NODES) for node in NODES}
+        answer = metadata("orders", led) | {"brokers": METADATA["brokers"]}
+        line.call(at_ms, 2, ApiKey.METADATA, 7, {"topics": None}, answer)
+        produce(line, at_ms + 10, topic="orders", partition=1, offset=at_ms)
+        story.connect("10.1.0.1", ("10.0.0.2", 9092), client_id="feed", at_ms=at_ms + 5, accepted=False)
+    found = {one.cause for one in analyzed(story, tmp_path).incidents}
+    assert ("wrong_advertised_listener" in found) == is_wrong
+    assert ("broker_down" in found) != is_wrong
