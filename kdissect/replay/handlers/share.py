@@ -3,15 +3,18 @@
 A captured fetch goes to the leaders that its session's partitions have on the target. Its acknowledgments
 go along, and to every other node that has handed out records of those partitions. All requests of a member
 to one node share a connection, since the target ends a session with the connection that it came by.
+
+A cluster makes the topic with the state of share groups at their first use. Until it is there, fetches are
+refused with an error that says nothing, and are sent again for some seconds.
 """
 
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kdissect.protocol.error_codes import SHARE_SESSION_ERRORS
+from kdissect.protocol.error_codes import SHARE_SESSION_ERRORS, ErrorCode
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import NOT_IN, Disposition, SkipRequest
-from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask
+from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, pause
 from kdissect.replay.handlers.fetch_patience import scaled_wait_ms, shared_wait_ms
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -30,6 +33,7 @@ from kdissect.replay.target.share_sessions import (
 
 FIRST_VERSION, RENEWALS = 1, 2  # version 0 was an early access; members can renew what they hold
 SINCE_RENEWALS = ("share_acquire_mode", "is_renew_ack")
+AGAIN_NS, MOST_PAUSES = 250_000_000, 20  # until the topic with the state of share groups is there
 USUAL_RECORDS = 500  # max.poll.records of a client that nobody configured
 LIMITS = ("min_bytes", "max_bytes", "max_records", "batch_size", "share_acquire_mode", "is_renew_ack")
 
@@ -72,7 +76,8 @@ def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[lis
         tree["forgotten_topics_data"] = _forgotten(context, session.partitions - here)
         session.partitions = set(here)
         parts.append(_part(context, item, version, tree, node, wait_ms))
-    return (yield from _send(context, item, live, member, parts))
+    answers = yield from _send(context, item, live, member, parts)
+    return (yield from _until_state_is_kept(context, item, live, member, answers))
 
 
 def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
@@ -157,12 +162,46 @@ def _send(
 ) -> Coroutine[list[Answer]]:
     context.notes.add_split(item, len(parts))
     answers = yield from ask(parts, owner=("share", live.group, live.member_id))
+    _learn(context, member, answers)
+    yield from context.leaders.refresh_if_moved(answers)
+    return answers
+
+
+def _until_state_is_kept(
+    context: ReplayContext, item: ReplayItem, live: LiveMember, member: ShareMember, answers: list[Answer]
+) -> Coroutine[list[Answer]]:
+    """Fetch again where the target keeps no state of share groups yet, unless the capture had an error too.
+
+    Return the last answer of each node: it leaves out partitions that have no error any more.
+    """
+    last = answers
+    for _ in range(MOST_PAUSES):
+        refused = [each for each in last if ErrorCode.UNKNOWN_SERVER_ERROR in each.errors]
+        if not refused or item.error:
+            break
+        context.notes.counts["fetches of share groups sent again"] += 1
+        yield from pause(AGAIN_NS)
+        parts = []
+        for answer in refused:
+            session = member.sessions.setdefault(answer.part.node, OwnShareSession())
+            if answer.body["error_code"]:  # of the whole request: it may have begun no session
+                session.epoch = INITIAL_EPOCH
+            begins = session.epoch == INITIAL_EPOCH
+            told: AcknowledgementBatches = {each: [] for each in session.partitions} if begins else {}
+            tree = answer.part.body | {"forgotten_topics_data": []} | _request(context, live, session, told)
+            parts.append(answer.part._replace(body=tree, again=True))
+        last = yield from ask(parts, synthetic=True, owner=("share", live.group, live.member_id))
+        _learn(context, member, last)
+        again = {each.part.node for each in last}
+        answers = [each for each in answers if each.part.node not in again] + last
+    return answers
+
+
+def _learn(context: ReplayContext, member: ShareMember, answers: list[Answer]) -> None:
     for answer in answers:
         session = member.sessions.get(answer.part.node)
         if session is not None:
             learn_acquired(context, session, answer)
-    yield from context.leaders.refresh_if_moved(answers)
-    return answers
 
 
 def _by_node(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
+
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
-from kdissect.replay.handlers.share import learn_acquired
+from kdissect.replay.handlers.share import MOST_PAUSES, learn_acquired
 from kdissect.replay.pass_state import PassNotes
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.share_sessions import OwnShareSession
@@ -25,6 +28,8 @@ from tests.helpers.paper_shares import (
     Sharing,
 )
 from tests.helpers.paper_target import MS, Tree, replay, topology
+
+UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_two_captured_sessions_are_one_on_a_node_that_leads_both_partitions() -> None:
@@ -99,6 +104,51 @@ def test_a_lost_session_begins_again() -> None:
     assert [body["share_session_epoch"] for _, _, body in done.sent(FETCH)] == [0, 1, 0, 1]
     assert done.context.notes.counts["share sessions begun again"] == 1
     assert sharing.said == {ACCEPT: 3}
+
+
+class Beginning(Sharing):
+    """Keeps no state of share groups at first: fetches are refused, partition by partition or as a whole."""
+
+    def __init__(self, refusals: int, whole: bool) -> None:
+        super().__init__()
+        self.refusals, self.whole = refusals, whole
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        if key != FETCH or not self.refusals:
+            return super().__call__(key, version, body)
+        self.refusals -= 1
+        if self.whole:
+            return {"error_code": UNKNOWN, "responses": []}
+        answer = super().__call__(key, version, body) or {}
+        self.held.clear()
+        for each in (each for topic in answer["responses"] for each in topic["partitions"]):
+            each |= {"error_code": UNKNOWN, "acquired_records": []}
+        return answer
+
+
+@pytest.mark.parametrize(("whole", "epochs"), [(False, [0, 1, 2, 3]), (True, [0, 0, 0, 1])])
+def test_a_fetch_is_sent_again_until_the_target_keeps_state_of_share_groups(
+    whole: bool, epochs: list[int]
+) -> None:
+    member, sharing = Member(), Beginning(2, whole)
+    member.heartbeat(0, 0)
+    member.fetch(50, 0)
+    member.fetch(5000, 0, [ACCEPT])
+    done = replay(member.script, sharing, FULL, target=TARGET)
+    assert sharing.refused == []
+    assert [body["share_session_epoch"] for _, _, body in done.sent(FETCH)] == epochs
+    assert sharing.said == {ACCEPT: 3}
+    assert done.buckets() == {"answered": 3}
+    assert done.context.notes.counts["fetches of share groups sent again"] == 2
+
+
+def test_a_target_that_never_keeps_state_of_share_groups_is_asked_a_few_times() -> None:
+    member, sharing = Member(), Beginning(1000, whole=True)
+    member.heartbeat(0, 0)
+    member.fetch(50, 0)
+    done = replay(member.script, sharing, FULL, target=TARGET)
+    assert len(done.sent(FETCH)) == 1 + MOST_PAUSES
+    assert done.buckets() == {"answered": 2}
 
 
 def test_members_of_share_groups_need_full_groups_and_a_target_that_knows_them() -> None:
