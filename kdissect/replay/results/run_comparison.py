@@ -272,11 +272,12 @@ def is_idle_poll(pair: Pair) -> bool:
         return False
     if pair["api"] in ("JoinGroup", "SyncGroup"):
         return True
-    if pair["api"] != "Fetch":
+    brought = {"Fetch": "records", "ShareFetch": "acquired"}.get(pair["api"])
+    if brought is None:
         return False
     captured_wait_ms = (pair["captured"].get("request") or {}).get("max_wait_ms") or 0
     wait_ms = captured_wait_ms / max(pair.get("speed", 1), 1e-9)
-    empty = not any(entry.get("records") for answer in pair["answers"] for entry in answer["digest"])
+    empty = not any(entry.get(brought) for answer in pair["answers"] for entry in answer["digest"])
     waited_ns = sent["received_ns"] - sent["sent_ns"]
     return bool(empty and waited_ns >= IDLE_SHARE * wait_ms * 1e6)
 

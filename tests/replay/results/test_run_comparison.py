@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kdissect.replay.disposition import Unaccounted
-from kdissect.replay.results.run_comparison import compare, quantiles, without_noise
+from kdissect.replay.results.run_comparison import compare, is_idle_poll, quantiles, without_noise
 from tests.helpers.run_pairs import MS, error, pair, run
 
 
@@ -91,3 +91,15 @@ def test_quantiles_are_nearest_rank() -> None:
         "p99.9": 100.0,
         "max": 100.0,
     }
+
+
+@pytest.mark.parametrize(("api", "brought"), [("Fetch", "records"), ("ShareFetch", "acquired")])
+def test_a_fetch_that_waited_in_vain_is_idle_and_one_that_brought_something_is_not(
+    api: str, brought: str
+) -> None:
+    made = pair(0, api=api)
+    made["captured"]["request"] = {"max_wait_ms": 3}
+    made["answers"][0]["digest"] = []
+    assert is_idle_poll(made)
+    made["answers"][0]["digest"] = [{"where": "t-orders-0", "error": 0, brought: 2}]
+    assert not is_idle_poll(made)
