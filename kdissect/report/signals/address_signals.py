@@ -114,7 +114,9 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
         columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
     )
     first_ns, last_ns = int(facts.first_ns[attempts].min()), int(facts.first_ns[attempts].max())
-    if _leads_on(context, node, first_ns + FENCED_NS):
+    apart = int(np.diff(np.sort(facts.first_ns[attempts])).max(initial=0))
+    at_it = last_ns - first_ns >= FENCED_NS and 2 * apart <= FENCED_NS  # not: starting, and then stopping
+    if at_it and _leads_on(context, node, first_ns + FENCED_NS):
         return True
     until_ns = min(last_ns + UNANSWERED_NS // 2, context.end_ns - UP_EDGE_NS)
     throughout = facts.talks & (facts.first_ns <= max(first_ns, context.begin_ns + UP_EDGE_NS))
