@@ -39,16 +39,14 @@ class SlotNotices:
     def look(self, stages: int, slots: int) -> None:
         """Note how many stages are active and how many slots there are, and tell what changed."""
         now_s = self._clock()
-        if slots or not stages:
-            if self._told and self._since_s is not None and slots:
-                self._notice(GOES_ON.format(now_s - self._since_s))
-                self._told = False
-            if not self._told:
-                self._since_s = None
-            return
-        if self._since_s is None:
+        if slots and self._told and self._since_s is not None:
+            self._told = False
+            self._notice(GOES_ON.format(now_s - self._since_s))
+        if slots or not (stages or self._told):
+            self._since_s = None
+        elif self._since_s is None:
             self._since_s = now_s
-        if not self._told and now_s - self._since_s >= PATIENCE_S:
+        elif not self._told and now_s - self._since_s >= PATIENCE_S:
             self._told = True
             self._notice(WAITS)
 

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +77,6 @@ class Engine:
         self._prefork: PreforkedDaemon | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
-        self._end_notices: Callable[[], None] = lambda: None
         self._building = threading.Thread(target=self._build_in_thread, name="spark-start", daemon=True)
 
     @classmethod
@@ -191,7 +189,6 @@ class Engine:
         return self._recording and self._context is not None
 
     def _forget_context(self) -> None:
-        self._end_notices()
         if self._context is not None:
             if not self.settings.local:
                 self._context.stop()
@@ -337,7 +334,7 @@ class Engine:
         _ignore_strangers(context)
         if not self.settings.local:
             context.addPyFile(str(pack(self.home)))
-            self._end_notices = notice_missing_slots(context, self.settings.notice)
+            self.afterwards.callback(notice_missing_slots(context, self.settings.notice))
         return context
 
 
