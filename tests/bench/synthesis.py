@@ -180,6 +180,7 @@ def endless(packets: Packets, nano: bool, copy_ns: int) -> Iterator[Bytes]:
     """Yield copy after copy in which all connections go on: each copy lasts `copy_ns`.
 
     Nobody opens or closes a connection after the first copy. The source must end with all requests answered.
+    The array of a copy is written over by the next one.
     """
     key = packets.server_port << 16 | packets.client_port
     number = np.unique(key, return_inverse=True)[1]
@@ -197,14 +198,15 @@ def endless(packets: Packets, nano: bool, copy_ns: int) -> Iterator[Bytes]:
     first_ns = int(packets.time_ns.min())
     scale = copy_ns / (int(packets.time_ns.max()) - first_ns + 1)
     time_ns = first_ns + ((packets.time_ns - first_ns) * scale).astype(np.int64)
-    for copy in count():
-        chosen = kept if copy == 0 else kept & ~opening
-        now = packets.only(chosen)
-        put_times(now.data, now.record, time_ns[chosen] + copy * copy_ns, nano)
+    for chosen, copies in ((kept, range(1)), (kept & ~opening, count(1))):
+        now, of = packets.only(chosen), number[chosen]
         ways = now.to_server.astype(np.int64)
-        put32(now.data, now.tcp + 4, seq[chosen] + copy * lengths[number[chosen], ways])
-        put32(now.data, now.tcp + 8, ack[chosen] + copy * lengths[number[chosen], 1 - ways])
-        yield now.data
+        sent, heard = lengths[of, ways], lengths[of, 1 - ways]
+        for copy in copies:
+            put_times(now.data, now.record, time_ns[chosen] + copy * copy_ns, nano)
+            put32(now.data, now.tcp + 4, seq[chosen] + copy * sent)
+            put32(now.data, now.tcp + 8, ack[chosen] + copy * heard)
+            yield now.data
 
 
 def many(packets: Packets, nano: bool, connections: int, exchanges: int) -> Iterator[Bytes]:
