@@ -19,8 +19,9 @@ from kdissect.errors import UsageError
 if TYPE_CHECKING:
     from kdissect.report.model.summary import Summary
     from kdissect.spark.session import Engine
+    from kdissect.spark.watch.batch_job import BatchReport
     from kdissect.spark.watch.batch_store import BatchStore
-    from kdissect.spark.watch.watch_query import BatchReport, WatchSettings
+    from kdissect.spark.watch.watch_settings import WatchSettings
     from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 
@@ -99,7 +100,7 @@ def _run(
 def _settings(arguments: argparse.Namespace, source: "WatchedDirectory") -> "WatchSettings":
     from kdissect.live.stream_source import StreamSource
     from kdissect.report.model.summary import AppliedFilter
-    from kdissect.spark.watch.watch_query import WatchSettings
+    from kdissect.spark.watch.watch_settings import WatchSettings
 
     idle = arguments.until_idle
     own = isinstance(source, StreamSource)  # files have their names when they are closed

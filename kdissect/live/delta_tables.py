@@ -24,10 +24,10 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from kdissect.errors import OutputError
 from kdissect.files import write_atomically
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.hour_writer import SCHEMAS, batch_of
 from kdissect.spark.watch.table_places import FILES, NearTables
-from kdissect.spark.watch.watch_query import BatchReport
 
 HOUR = "hour"
 IDENTITY = "delta.json"

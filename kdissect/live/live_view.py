@@ -20,7 +20,7 @@ from kdissect.live.keys import PASTE_MARKS_OFF, PASTE_MARKS_ON, KeyDecoder
 from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.screen import WatchScreen
 from kdissect.report.model.summary import Summary
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 
 MOST_KEYS = 64  # bytes of keys that are read at a time
 LONE_ESCAPE_S = 0.05

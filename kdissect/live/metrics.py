@@ -19,7 +19,7 @@ from prometheus_client.samples import Exemplar
 from kdissect.errors import UsageError
 from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallExample, CallLabels, CallSeries, CallSums
 from kdissect.live.recent_lags import RecentLags
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.text import format_address
 
 NS_PER_S = 1_000_000_000

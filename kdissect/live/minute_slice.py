@@ -15,8 +15,8 @@ from pathlib import Path
 
 from kdissect.live.recent_calls import WINDOW_NS
 from kdissect.report.wording import counted
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.file_journal import TakenFile
-from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import format_timestamp
 
 LOW_PRIORITY = 10

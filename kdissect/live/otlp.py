@@ -37,7 +37,7 @@ from prometheus_client.samples import Sample
 
 from kdissect.errors import UsageError
 from kdissect.live.metrics import NS_PER_S, WatchMetrics
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.text import without_password
 
 SERVICE = "kdissect"

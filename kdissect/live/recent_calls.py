@@ -13,7 +13,7 @@ from kdissect.live.call_series import LATENCY_BOUNDS_NS, CallLabels, CallSeries,
 from kdissect.live.call_tables import CallTable, by_connection, by_topic
 from kdissect.live.watch_events import interval_event
 from kdissect.report.aggregate.quantiles import nearest_rank
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 
 NS_PER_S = 1_000_000_000
 WINDOW_NS = 60 * NS_PER_S

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kdissect.capture.formats.file_types import BEGINNINGS, GLANCE_BYTES, InputError, check_paths
 from kdissect.capture.storage import is_uri, modified_ns, open_storage, remove_file
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.file_journal import TakenFile
-from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import without_password
 
 

@@ -17,7 +17,7 @@ from kdissect.live.recent_calls import DIMENSIONS, CallRow, RecentCalls
 from kdissect.live.screen_parts import ELLIPSIS, GAP, KEYS, call_table, course, help_lines, line, packed
 from kdissect.live.watch_events import incident_line, text_lines
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.text import escape, format_duration
 
 SORTS = ("per_second", "p99_ns", "errors", "unanswered", "bytes")

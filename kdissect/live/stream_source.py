@@ -14,7 +14,7 @@ from kdissect.errors import UserError
 from kdissect.files import ScratchDirectory
 from kdissect.live.own_ring import FILE_SECONDS, OwnRing, ring_number
 from kdissect.live.tcpdump import CaptureEndedError, Tcpdump
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 STANDARD_INPUT = "standard input"

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kdissect.report.incidents.incident_log import IncidentChange
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.late_files import Skipped
-from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.text import escape, format_clock, format_count, format_duration
 
 NS_PER_S = 1_000_000_000

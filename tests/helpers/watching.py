@@ -16,8 +16,10 @@ from pathlib import Path
 
 from kdissect.cli.watch_places import opened_store
 from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_store import BatchStore
-from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
+from kdissect.spark.watch.watch_query import WatchQuery
+from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import COMMAND, environment
 

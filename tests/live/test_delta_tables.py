@@ -14,9 +14,9 @@ from deltalake import DeltaTable, QueryBuilder
 
 from kdissect.errors import OutputError
 from kdissect.live.delta_tables import DeltaTables
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import BatchStore, Commit
-from kdissect.spark.watch.watch_query import BatchReport
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import environment
 

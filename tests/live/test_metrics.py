@@ -11,9 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from kdissect.errors import UsageError
 from kdissect.live.metrics import WatchMetrics, served
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
-from kdissect.spark.watch.watch_query import BatchReport
 from tests.helpers.batch_partials import BatchPartials
 from tests.live.test_call_series import batches, total  # noqa: F401 - a fixture
 

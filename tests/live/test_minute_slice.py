@@ -10,10 +10,10 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.live.minute_slice import GONE, NOTHING_READ, MinuteSlice
 from kdissect.live.recent_calls import WINDOW_NS
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
 from kdissect.spark.watch.file_journal import TakenFile, head_of
-from kdissect.spark.watch.watch_query import BatchReport
 from tests.helpers.recorded import CAPTURES
 
 NAMES = ("steady.pcapng", "broker-restart.pcapng")

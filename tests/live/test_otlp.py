@@ -12,9 +12,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from kdissect.errors import UsageError
 from kdissect.live.metrics import WatchMetrics
 from kdissect.live.otlp import endpoint_of, exported
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
-from kdissect.spark.watch.watch_query import BatchReport
 from tests.helpers.batch_partials import BatchPartials
 from tests.live.test_call_series import batches  # noqa: F401 - a fixture
 from tests.live.test_metrics import INCIDENTS

@@ -3,9 +3,9 @@
 import pytest
 
 from kdissect.live.recent_calls import DIMENSIONS, WINDOW_NS, RecentCalls
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
-from kdissect.spark.watch.watch_query import BatchReport
 from tests.helpers.batch_partials import BatchPartials
 from tests.live.test_call_series import batches, total  # noqa: F401 - a fixture
 

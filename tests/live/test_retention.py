@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from kdissect.live.retention import Retention
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
 from kdissect.spark.watch.file_journal import TakenFile, head_of
-from kdissect.spark.watch.watch_query import BatchReport
 
 MAGIC = bytes.fromhex("d4c3b2a1")
 HOUR_NS = 3_600_000_000_000

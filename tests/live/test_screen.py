@@ -9,7 +9,7 @@ from rich.console import Console
 from kdissect.live.minute_slice import NOTHING_READ, MinuteSlice
 from kdissect.live.screen import WatchScreen, _names
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
-from kdissect.spark.watch.watch_query import BatchReport
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.text import display_width
 from tests.helpers.batch_partials import BatchPartials
 from tests.live.test_call_series import batches  # noqa: F401 - a fixture

@@ -2,9 +2,9 @@
 
 from kdissect.live.watch_events import events, text_lines
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange, KnownIncident
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
-from kdissect.spark.watch.watch_query import BatchReport
 
 CHANGE = IncidentChange(
     ChangeKind.OPENED,

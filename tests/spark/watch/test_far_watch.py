@@ -10,7 +10,7 @@ from kdissect.capture.storage_folder import open_folder
 from kdissect.cli.main import main
 from kdissect.cli.watch_places import opened_store
 from kdissect.spark.session import Engine
-from kdissect.spark.watch.watch_query import WatchSettings
+from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import kdissect
 from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch

@@ -16,10 +16,12 @@ from kdissect.report.partials import from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.figure_files import FOLDER, FiguresError
 from kdissect.spark.watch.figure_reader import WatchFigures, read_figures
-from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
+from kdissect.spark.watch.watch_query import WatchQuery
+from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.batch_partials import INCIDENTS
 from tests.helpers.rings import as_pcap, ring_files, write_ring

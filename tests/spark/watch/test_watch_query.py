@@ -12,8 +12,9 @@ import pytest
 from kdissect.capture.inputs import open_inputs
 from kdissect.live.delta_tables import DeltaTables
 from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.figure_reader import read_figures
-from kdissect.spark.watch.watch_query import BatchReport, WatchQuery
+from kdissect.spark.watch.watch_query import WatchQuery
 from tests.helpers.rings import (
     CAPTURES,
     as_pcap,
