@@ -1,8 +1,9 @@
 """A table of a capture by `spark.read.format("kdissect")`."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,3 +53,13 @@ def test_processes_of_a_stream_do_not_load_what_dissects() -> None:
     code = "import sys, kdissect.spark.datasource; print('kdissect.spark.tasks' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_sql_takes_the_python_workers_of_jobs(engine: Engine) -> None:
+    of_jobs = engine.context().parallelize([0], 1).map(lambda _: os.getppid()).collect()
+
+    def parent(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"daemon": [os.getppid()]})
+
+    of_sql = engine.session().range(1, numPartitions=1).mapInArrow(parent, "daemon long").collect()
+    assert [row.daemon for row in of_sql] == of_jobs
