@@ -64,7 +64,7 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
         type=_master_of_streams,
         default="local[*]",
         metavar="URL",
-        help="where Spark runs, such as spark://host:7077, whose executors share all directories "
+        help="where Spark runs, such as spark://host:7077, whose executors can read DIR "
         "(default: local[*], all cores)",
     )
     add_spool(parser)

@@ -37,16 +37,9 @@ def watched_directory(place: str) -> "WatchedDirectory":
 
 
 def check_cluster_places(arguments: argparse.Namespace) -> None:
-    """Raise UsageError if the executors of a cluster could not use the places of a watch."""
-    from kdissect.capture.storage import is_uri
-
+    """Raise UsageError if the executors of a cluster could not read the captures of a watch."""
     if arguments.interface is not None or arguments.directory == STANDARD_INPUT:
         raise UsageError("--interface and - keep their packets on this machine: they need --master local[N]")
-    places = [place for place in (arguments.out, arguments.checkpoint) if place is not None]
-    if not places or any(map(is_uri, places)):
-        raise UsageError(
-            "on a cluster watch needs --out or --checkpoint, with directories that all executors share"
-        )
 
 
 def absolute(place: str) -> str:

@@ -48,7 +48,7 @@ class DeltaTables:
     def account(self, report: BatchReport) -> None:
         """Add the files of a batch that counts. Raise OutputError."""
         batch = report.commit.batch
-        files = [self._out / path for path in report.figures.files]
+        files = [self._out / path for path in report.figures.files.paths]
         names = [path for path in self._out.glob(f"topic_names/{FILES}") if batch_of(path.name) == batch]
         self._add(batch, [path for path in (*files, *names) if self._table_of(path) in SCHEMAS])
 

@@ -126,3 +126,13 @@ def assert_same(found: Mapping[str, pa.Table], expected: Mapping[str, pa.Table])
         assert found[name].num_rows == table.num_rows, name
         different = [column for column in table.column_names if not table[column].equals(found[name][column])]
         assert not different, (name, different)
+
+
+def download(place: str, folder: Path) -> Path:
+    """Copy tables to a local folder, which is returned."""
+    from pyarrow import fs
+
+    system, inside = fs.FileSystem.from_uri(place)
+    folder.mkdir()
+    fs.copy_files(inside, str(folder), source_filesystem=system, destination_filesystem=fs.LocalFileSystem())
+    return folder

@@ -24,11 +24,12 @@ from kdissect.spark.partitioning import tasks_for
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_captures import BatchCaptures, batch_captures
 from kdissect.spark.watch.batch_step import BatchFigures, BatchPlan, batch_step, scan_step
-from kdissect.spark.watch.batch_store import BatchStore, Commit
+from kdissect.spark.watch.batch_store import Attempt, BatchStore, Commit
 from kdissect.spark.watch.figure_files import MINUTE_NS, FigureHeader, write_batch
 from kdissect.spark.watch.file_journal import TakenFile
 from kdissect.spark.watch.late_files import LateFiles, Skipped
 from kdissect.spark.watch.recent_incidents import BatchSpan, RecentIncidents
+from kdissect.spark.watch.task_files import NO_FILES, AttemptFiles, TaskFiles, returned_files
 from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
 
@@ -84,9 +85,7 @@ class BatchJob:
                     splits=index.splits,
                     ports=self._settings.ports,
                     partitions=self._settings.partitions,
-                    state_before=_text(self._store.state()),
-                    state_after=str(attempt.state),
-                    out=_text(attempt.out),
+                    files=self._files(attempt),
                     now_ns=now_ns,
                     is_last=is_last,
                     names=last.names,
@@ -98,11 +97,12 @@ class BatchJob:
                     page=self._incidents.page_grid() if attempt.out else None,
                 )
                 figures = self._run(plan)
+                self._write(figures, attempt)
                 changes = self._find_incidents(plan, index, figures, late)
                 if attempt.out is not None:
-                    figures.files |= self._write_figures(attempt.out, plan, index, figures, late)
+                    figures.files.paths |= self._write_figures(attempt.out, plan, index, figures, late)
                 commit = self._commit(plan, figures, found, offered, late)
-                self._store.commit(attempt, commit, figures.files, offered)
+                self._store.commit(attempt, commit, figures.files.paths, offered)
                 self._incidents.clean()
             except BaseException:
                 self._incidents = RecentIncidents(self._store.partials, last.incidents)
@@ -150,6 +150,20 @@ class BatchJob:
             brokers=[*last.brokers, *map(list, sorted(figures.brokers))],
             incidents=self._incidents.state(),
         )
+
+    def _files(self, attempt: Attempt) -> TaskFiles:
+        """Return the files of the tasks of an attempt."""
+        before = self._store.state()
+        if self._engine.settings.local:
+            return AttemptFiles(_text(before), str(attempt.state), _text(attempt.out))
+        return returned_files(before, self._settings.partitions, attempt.out is not None)
+
+    def _write(self, figures: BatchFigures, attempt: Attempt) -> None:
+        """Write what tasks have returned. Raise OutputError."""
+        try:
+            figures.files.write(attempt.state, attempt.out)
+        except OSError as error:
+            raise OutputError.of(self._store.place, error) from None
 
     def _captures(self, files: Sequence[TakenFile], unpacked: ExitStack) -> BatchCaptures:
         """Return the captures among files, compressed ones unpacked where tasks can read them."""
@@ -220,7 +234,9 @@ class BatchJob:
         ordinals = range(len(plan.splits))
         if ordinals:
             scanned = context.parallelize(ordinals, tasks_for(len(ordinals), context.defaultParallelism))
-            rows = scanned.mapPartitions(partial(scan_step, plan=plan)).partitionBy(
+            # The first pass needs no files, and states may be large.
+            stateless = replace(plan, files=NO_FILES)
+            rows = scanned.mapPartitions(partial(scan_step, plan=stateless)).partitionBy(
                 plan.partitions, _partition_number
             )
         else:

@@ -1,20 +1,14 @@
 """Work of one task with its connections of a batch: state and descriptors in, rows and state out.
 
 A task reads the state that the batch before left for its partition, dissects the descriptors of this batch,
-ends connections that are over, and writes rows and state into the folders of this attempt. It also adds up
-what incidents are found from: what is finished, and what would be if the captures ended here. It changes
-nothing else, so an attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
-
-On a cluster a task may be repeated while its first attempt still runs, on a machine that was given up. So
-each attempt at a task writes files under names of its own, and its figures say which these are.
+ends connections that are over, and leaves rows and state (`task_files`). It also adds up what incidents are
+found from: what is finished, and what would be if the captures ended here. It changes nothing else, so an
+attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
 """
 
-import os
-import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +25,7 @@ from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, pieces_blob, to_blob
 from kdissect.spark.watch.carried_filter import Address, CarriedFilter, SeenNames
 from kdissect.spark.watch.hour_writer import HourWriter
+from kdissect.spark.watch.task_files import LeftFiles, TaskFiles
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
 from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
@@ -53,9 +48,7 @@ class BatchPlan:
     splits: tuple[Split, ...]
     ports: tuple[int, ...]
     partitions: int
-    state_before: str | None  # folder; None for the first batch
-    state_after: str  # folder of this attempt
-    out: str | None  # folder of this attempt; None: rows are counted only
+    files: TaskFiles
     now_ns: int  # latest time of the captures so far
     is_last: bool = False  # all connections end
     names: dict[str, str] = field(default_factory=dict)
@@ -80,7 +73,7 @@ class BatchFigures:
     state_bytes: int = 0
     names: dict[str, str] = field(default_factory=dict)
     brokers: set[Address] = field(default_factory=set)
-    files: dict[str, str] = field(default_factory=dict)  # path below `out`, by path when the batch counts
+    files: LeftFiles = field(default_factory=LeftFiles)
     finished: list[bytes] = field(default_factory=list)  # partials of what this batch has finished
     unfinished: list[bytes] = field(default_factory=list)  # what would be added if the captures ended now
     packets: list[int] = field(default_factory=lambda: [0] * len(Counts._fields))  # Counts of pass one
@@ -96,7 +89,7 @@ class BatchFigures:
         self.packets = list(map(sum, zip(self.packets, other.packets, strict=True)))
         self.names |= other.names
         self.brokers |= other.brokers
-        self.files |= other.files
+        self.files.add(other.files)
         self.finished += other.finished
         self.unfinished += other.unfinished
 
@@ -145,17 +138,13 @@ def partition_of_bucket(partitions: int) -> NDArray[np.int16]:
 
 def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan) -> Iterator[BatchFigures]:
     """Do the work of one partition of a batch. Return its figures."""
-    name = state_name(partition)
     carried, selected = None, None
-    if plan.state_before is not None:
-        path = Path(plan.state_before, name)
-        carried = from_bytes(path.read_bytes(), str(path))
+    if (before := plan.files.state(partition)) is not None:
+        carried = from_bytes(*before)
         selected = carried.get(SELECTED)
     wanted = CarriedFilter(plan.filter, SeenNames(dict(plan.names), set(plan.brokers)), selected)
     tables_wanted = WANTED if plan.steps is None and plan.filter.selects_everything else SUMMED
     dissection = Dissection(plan.splits, plan.keys, tables_wanted, carried=carried)
-    own = secrets.token_hex(8)
-    writer = HourWriter(Path(plan.out, own), plan.batch, partition) if plan.out is not None else None
     figures = BatchFigures()
     over: list[Int64s] = []
 
@@ -168,19 +157,18 @@ def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan
         over.append(dissection.every_row() if plan.is_last else aged.rows)
         yield from dissection.end(over[0])
 
-    figures.finished = _summed(_kept(tables(), wanted, figures, writer), plan)
-    figures.open = dissection.connections - len(over[0])
+    with plan.files.folder() as folder:
+        writer = HourWriter(folder, plan.batch, partition) if folder is not None else None
+        figures.finished = _summed(_kept(tables(), wanted, figures, writer), plan)
+        value = dissection.carried(over[0])
+        if not plan.filter.selects_everything:
+            value[SELECTED] = np.array(wanted.carried(), np.int64)
+        state = to_bytes(value)
+        figures.files = plan.files.leave(partition, state, folder, writer.close() if writer else [])
+    figures.open, figures.state_bytes = dissection.connections - len(over[0]), len(state)
     figures.names, figures.brokers = wanted.new_names(plan.names), wanted.seen.brokers - plan.brokers
-    value = dissection.carried(over[0])
-    if not plan.filter.selects_everything:
-        value[SELECTED] = np.array(wanted.carried(), np.int64)
-    state = to_bytes(value)
-    figures.state_bytes = len(state)
-    _write_private(Path(plan.state_after, name), state)
     if plan.steps is not None and not plan.is_last:
         figures.unfinished = _summed(_if_it_ended_now(state, wanted, plan), plan)
-    if writer is not None:
-        figures.files = {path: f"{own}/{path}" for path in writer.close()}
     pa.default_memory_pool().release_unused()
     yield figures
 
@@ -213,21 +201,3 @@ def _summed(batches: Iterable[Batches], plan: BatchPlan) -> list[bytes]:
         deque(batches, maxlen=0)
         return []
     return [to_blob(to_arrow(tasks.figures_of(batches, plan.page, plan.steps)))]
-
-
-def state_name(partition: int) -> str:
-    """Return the name of the file with the state of a partition."""
-    return f"part-{partition:03}"
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its user may read, since it may hold secrets of TLS sessions.
-
-    A repeated attempt replaces it by the same bytes.
-    """
-    part = path.with_suffix(f".{secrets.token_hex(8)}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

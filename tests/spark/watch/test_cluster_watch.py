@@ -1,6 +1,7 @@
 """The command `watch` on a cluster whose machines know nothing of kdissect, one of them killed meanwhile."""
 
 import gzip
+import json
 import shutil
 import subprocess
 import time
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import COMMAND, assert_one_sentence, environment, kdissect
+from tests.helpers.command import COMMAND, environment, kdissect
 from tests.helpers.rings import (
     CAPTURES,
     assert_same,
+    download,
     ring_files,
     tables_at_once,
     tables_of_watch,
@@ -61,8 +63,24 @@ def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp
     assert not list(shared.iterdir())
 
 
-def test_places_that_executors_do_not_share_are_refused(tmp_path: Path) -> None:
-    done = kdissect("watch", tmp_path, "--master", "spark://nowhere.invalid:7077")
-    assert done.returncode == 2
-    assert_one_sentence(done.stderr)
-    assert "directories that all executors share" in done.stderr
+@pytest.mark.timeout(300)
+def test_tables_and_checkpoint_are_in_an_object_store(cluster: Standalone, s3: str, tmp_path: Path) -> None:
+    parts = ring_files(CAPTURES / "old-broker.pcap", 6)
+    ring, out = tmp_path / "ring", f"s3://captures/{tmp_path.name}/out{s3}"
+    settings = "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
+    (tmp_path / "spark-defaults.conf").write_text(settings)
+    words = ["watch", ring, "--out", out, "--master", cluster.master, "--every", "200ms", "--settle", "0s"]
+    words += ["--format", "jsonl", "--quiet"]
+    variables = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_PYTHON": str(cluster.python)}
+    write_ring(ring, parts[:3])
+    running = subprocess.Popen(
+        [*COMMAND, *map(str, words)], env=environment(**variables), stdout=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    assert json.loads(running.stdout.readline())["event"] == "interval"
+    running.kill()
+    running.communicate()
+    write_ring(ring, parts[3:], 3)
+    done = kdissect(*words, "--until-idle", "2s", **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_same(tables_of_watch(download(out, tmp_path / "local")), tables_at_once(ring))

@@ -13,21 +13,11 @@ from kdissect.spark.session import Engine
 from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers.command import kdissect
-from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch
+from tests.helpers.rings import CAPTURES, assert_same, download, ring_files, tables_at_once, tables_of_watch
 from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
 
 FILES = 4
 """Files for each run, in batches of two."""
-
-
-def download(place: str, folder: Path) -> Path:
-    """Copy tables to a local folder, which is returned."""
-    from pyarrow import fs
-
-    system, inside = fs.FileSystem.from_uri(place)
-    folder.mkdir()
-    fs.copy_files(inside, str(folder), source_filesystem=system, destination_filesystem=fs.LocalFileSystem())
-    return folder
 
 
 @pytest.mark.timeout(900)
