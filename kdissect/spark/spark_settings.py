@@ -34,8 +34,8 @@ LOCAL_SETTINGS = {
     # Spark would compile plans with a Java compiler. For the few rows here, interpreting them is cheaper.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Short traces would be a variable of SQL's Python workers alone. Spark makes a daemon of its own, with all
-    # modules, for each set of variables: with the same ones SQL takes the daemon and the workers of jobs.
+    # Short traces would be a variable of SQL's Python workers alone. Spark makes a daemon, with all modules,
+    # for each set of variables: with the same ones SQL takes the daemon and the workers of jobs.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.shuffle.compress": "true",
     "spark.io.compression.codec": "lz4",

@@ -1,8 +1,8 @@
 """Files of the tasks of a batch: the state that a task goes on from, and the state and rows that it leaves.
 
 Tasks on this machine read and write folders of an attempt (`AttemptFiles`). Tasks of a cluster get the state
-with their plan, and return state and rows with their figures (`ReturnedFiles`). So executors need no directory
-that they share, and an attempt on a machine that was given up changes nothing.
+with their plan, and return state and rows with their figures (`ReturnedFiles`). So executors need no
+directory that they share, and an attempt on a machine that was given up changes nothing.
 """
 
 import os
@@ -22,7 +22,7 @@ class LeftFiles:
     """Files that tasks leave; those of several tasks add up."""
 
     paths: dict[str, str] = field(default_factory=dict)
-    """Of rows: path below the attempt's folder, by path when the batch counts."""
+    """The files of rows: path below the attempt's folder, by path when the batch counts."""
     rows: dict[str, bytes] = field(default_factory=dict)
     """Contents that were returned, by path below the attempt's folder."""
     states: dict[int, bytes] = field(default_factory=dict)
@@ -53,7 +53,10 @@ class TaskFiles(Protocol):
         """Return whether rows are wanted: else they are counted only."""
 
     def state(self, partition: int) -> tuple[bytes, str] | None:
-        """Return the state that the batch before left for a partition, and its name; None in the first batch."""
+        """Return the state that the batch before left for a partition, and its name.
+
+        The first batch has none.
+        """
 
     def folder(self) -> AbstractContextManager[Path | None]:
         """Return the folder for the rows of one attempt at a task; None if no rows are wanted."""

@@ -21,9 +21,8 @@ def files_of(folder: Path, batch: int, returns: bool) -> TaskFiles:
     before = folder / f"state-{batch - 1}" if batch else None
     if returns:
         return returned_files(before, PARTITIONS, has_rows=True)
-    return AttemptFiles(
-        str(before) if before else None, str(folder / f"state-{batch}"), str(folder / "attempt")
-    )
+    after = folder / f"state-{batch}"
+    return AttemptFiles(str(before) if before else None, str(after), str(folder / "attempt"))
 
 
 def run_batches(
@@ -40,8 +39,8 @@ def run_batches(
         after = folder / f"state-{batch}"
         after.mkdir()
         plan = BatchPlan(
-            batch, index.splits, (), PARTITIONS, files_of(folder, batch, returns), index.latest_time_ns or 0, not group,
-            names, keys_for(None, index.files),
+            batch, index.splits, (), PARTITIONS, files_of(folder, batch, returns),
+            index.latest_time_ns or 0, not group, names, keys_for(None, index.files),
         )  # fmt: skip
         rows = list(scan_step(range(len(index.splits)), plan))
         figures = BatchFigures()
