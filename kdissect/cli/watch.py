@@ -141,7 +141,10 @@ def _display(
         return
     from kdissect.live.live_view import live_view
     from kdissect.live.minute_slice import MinuteSlice
+    from kdissect.live.stream_source import StreamSource
 
+    if isinstance(source, StreamSource):
+        source.keep_last_minute()
     with live_view(source.label, sys.stdin.fileno(), MinuteSlice(Path.cwd(), arguments.keylog)) as view:
         try:
             yield view.account

@@ -2,18 +2,21 @@
 
 A thread reads the stream and divides it at packet boundaries into files of a second each, or shorter
 ones. A file gets its name when it is complete, so it is closed as soon as it is seen. Files that the watch
-has read are removed.
+has read are removed at once, or after `keep_seconds`, for a slice of the last minute.
 
-The ring holds at most `most_bytes`. If the analysis is that far behind, a stream that can wait waits. Packets
-that cannot wait, as those of an interface, are skipped and counted.
+The ring holds at most `most_bytes`. Files that were read go first when there is no room. If the analysis is
+that far behind, a stream that can wait waits. Packets that cannot wait, as those of an interface, are skipped
+and counted.
 """
 
 import os
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.live.packet_stream import PacketStream
@@ -29,6 +32,15 @@ FILE_NAME = "ring-{:08}.pcap"
 def ring_number(path: str) -> int:
     """Return the number of a file of a ring, from 0."""
     return int(Path(path).stem.rpartition("-")[2])
+
+
+class KeptFile(NamedTuple):
+    """A file that was read."""
+
+    path: str
+    size: int
+    read_s: float
+    """When that was, on the monotonic clock."""
 
 
 class OwnRing:
@@ -48,8 +60,11 @@ class OwnRing:
         self._stream, self._folder, self._waits, self._most_bytes = stream, folder, waits, most_bytes
         self._file_seconds = file_seconds
         self._packets = PacketStream(name)
+        self.keep_seconds = 0.0
         self._sizes: dict[str, int] = {}  # of files that are not accounted for, by path
         self._held = 0
+        self._kept: deque[KeptFile] = deque()  # the oldest first
+        self._kept_bytes = 0
         self._lock = threading.Lock()
         self._file: list[bytes] = []  # what the next file consists of
         self._file_bytes = 0
@@ -68,13 +83,17 @@ class OwnRing:
         return not self._thread.is_alive()
 
     def free(self, paths: Iterable[str]) -> None:
-        """Remove files that are accounted for."""
-        for path in paths:
-            with self._lock:
+        """Remove files that are accounted for, or keep them for `keep_seconds`."""
+        now_s = time.monotonic()
+        with self._lock:
+            for path in paths:
                 size = self._sizes.pop(path, 0)
                 self._held -= size
-            if size:
-                Path(path).unlink(missing_ok=True)
+                if size:
+                    self._kept.append(KeptFile(path, size, now_s))
+                    self._kept_bytes += size
+            while self._kept and now_s - self._kept[0].read_s >= self.keep_seconds:
+                self._remove_oldest()
 
     def close(self) -> None:
         """End the reading; what has come is in files."""
@@ -137,7 +156,16 @@ class OwnRing:
         return time.monotonic() - self._began_s >= self._file_seconds or self._file_bytes >= FILE_BYTES
 
     def _is_full(self) -> bool:
-        return self._held + self._file_bytes >= self._most_bytes
+        with self._lock:
+            used = self._held + self._file_bytes
+            while self._kept and used + self._kept_bytes >= self._most_bytes:
+                self._remove_oldest()
+        return used >= self._most_bytes
+
+    def _remove_oldest(self) -> None:
+        oldest = self._kept.popleft()
+        self._kept_bytes -= oldest.size
+        Path(oldest.path).unlink(missing_ok=True)
 
     def _write_file(self) -> None:
         if not self._file:

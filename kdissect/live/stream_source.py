@@ -19,6 +19,7 @@ from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 STANDARD_INPUT = "standard input"
 RING = "ring"  # name of the folder
+KEPT_SECONDS = 90.0
 FILES_EACH = 4  # look for new packets: a packet waits for the end of its file
 
 
@@ -56,8 +57,12 @@ class StreamSource(WatchedDirectory):
             return CaptureEndedError(self._tcpdump.ending())
         return None
 
+    def keep_last_minute(self) -> None:
+        """Keep what was read in the last minute, and until a slice of it is written."""
+        self._ring.keep_seconds = KEPT_SECONDS
+
     def account(self, report: BatchReport) -> None:
-        """Remove the files of a batch, and note in its report what was lost."""
+        """Let go of the files of a batch, and note in its report what was lost."""
         self._ring.free(file.path for file in report.read)
         report.skipped_packets = self._ring.skipped
         report.dropped_packets = self._tcpdump.dropped() if self._tcpdump is not None else 0

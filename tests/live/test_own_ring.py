@@ -98,6 +98,38 @@ def test_a_full_ring_lets_a_pipe_wait(tmp_path: Path) -> None:
     assert before + packets_in(tmp_path) == whole.packets
 
 
+def test_what_was_read_is_kept_for_a_while(tmp_path: Path) -> None:
+    ring = ring_of(PCAP.read_bytes()[:60_000], tmp_path)
+    wait(ring)
+    count = packets_in(tmp_path)
+    ring.keep_seconds = 60.0
+    ring.free(map(str, tmp_path.iterdir()))
+    assert packets_in(tmp_path) == count > 0
+    ring.keep_seconds = 0.0
+    ring.free([])
+    assert not list(tmp_path.iterdir())
+    ring.close()
+
+
+def test_what_was_read_makes_room_for_what_comes(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    ring = OwnRing(reader, tmp_path, "input", waits=False, most_bytes=50_000, file_seconds=0)
+    ring.keep_seconds = 60.0
+    data = PCAP.read_bytes()
+    for at in range(0, 120_000, 20_000):
+        os.write(writer, data[at : at + 20_000])
+        time.sleep(0.1)
+        ring.free(map(str, tmp_path.glob("ring-*")))
+    os.close(writer)
+    wait(ring)
+    left = sorted(tmp_path.glob("ring-*"))
+    assert ring.skipped == 0
+    assert 0 < sum(path.stat().st_size for path in left) <= 75_000  # with headers, and what came last
+    assert left[0].name > "ring-00000000.pcap"  # the oldest went first
+    assert left[-1].name == f"ring-{len(left) + int(left[0].stem[-8:]) - 1:08}.pcap"
+    ring.close()
+
+
 def test_what_came_before_damage_is_kept(tmp_path: Path) -> None:
     header, records = packets_of(PCAP)
     bad = bytearray(records[5])
