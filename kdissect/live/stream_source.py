@@ -62,7 +62,7 @@ class StreamSource(WatchedDirectory):
         self._ring.keep_seconds = KEPT_SECONDS
 
     def account(self, report: BatchReport) -> None:
-        """Let go of the files of a batch, and note in its report what was lost."""
+        """Remove the files of a batch, or keep them for a while, and note in its report what was lost."""
         self._ring.free(file.path for file in report.read)
         report.skipped_packets = self._ring.skipped
         report.dropped_packets = self._tcpdump.dropped() if self._tcpdump is not None else 0
