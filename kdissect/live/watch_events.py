@@ -14,7 +14,7 @@ from kdissect.text import escape, format_clock, format_count, format_duration
 
 NS_PER_S = 1_000_000_000
 PER_MILLE = (500, 990)
-NOT_SHOWN = ("last_ns", "closed")  # fields of KnownIncident
+NOT_SHOWN = ("last_ns", "closed", "told_ns", "grown")  # fields of KnownIncident
 
 
 def text_lines(report: BatchReport) -> list[str]:

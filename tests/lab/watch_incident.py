@@ -1,6 +1,6 @@
 """When an incident is told, live: `python -m tests.lab.watch_incident [--way interface ...]`.
 
-Clients of two libraries produce and consume on three brokers while `kdissect watch --every 1s` looks on. One
+Clients produce and consume on three brokers while `kdissect watch --every 1s` looks on. Once it keeps up, one
 broker is frozen (SIGSTOP) for some seconds, and later killed and started again. It prints how long after
 each harm the first line about that broker came, how often it was told anew, and how long after the broker
 was back it was closed. It ends with 1 if a line came later than 5 s after the harm, or none was closed.
@@ -22,12 +22,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient
+
 from tests.helpers.command import COMMAND, environment
 from tests.lab import releases
+from tests.lab.clients import launch
+from tests.lab.clients.job import Job
 from tests.lab.cluster import KraftCluster, Node
-from tests.lab.watch import TOPICS, clients_of, ring_of
+from tests.lab.watch import TOPICS, ring_of
 
-SETTLED_S, FROZEN_S, DEAD_S, CALM_S = 25.0, 8.0, 12.0, 30.0
+FROZEN_S, DEAD_S, CALM_S = 8.0, 12.0, 40.0
+KEEPS_UP_S, PATIENCE_S = 4.0, 120.0
+"""A watch keeps up if a line is so little behind its packets. It starts while brokers and clients do."""
+
+RATE = 50.0  # records a second of each topic
 FILE_SECONDS = 5
 MOST_S = 5.0
 OPTIONS = {"file": [], "interface": [], "immediate": ["--immediate"]}
@@ -38,14 +47,19 @@ class Told:
     """Events of incidents, with the moments at which they were printed, in seconds since the epoch."""
 
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    keeps_up: threading.Event = field(default_factory=threading.Event)
 
     def listen(self, process: subprocess.Popen[str]) -> None:
         """Keep what the watch prints about incidents."""
         assert process.stdout is not None
         for line in process.stdout:
-            event = json.loads(line)
-            if event["event"] == "incident":
-                self.events.append((time.time(), event))
+            event, now = json.loads(line), time.time()
+            if event["event"] == "notice":
+                print(event["text"], flush=True)
+            elif event["event"] == "incident":
+                self.events.append((now, event))
+            elif event["exchanges"] and now - event["time_ns"] / 1e9 < KEEPS_UP_S:
+                self.keeps_up.set()
 
     def about(self, name: str, since: float, until: float) -> list[tuple[float, dict[str, Any]]]:
         """Return the events of incidents that were opened in some seconds and whose headline has a name."""
@@ -76,8 +90,21 @@ def watched(way: str, cluster: KraftCluster, folder: Path) -> Iterator[Told]:
         thread.join()
 
 
+def started_clients(cluster: KraftCluster, folder: Path) -> list[launch.Client]:
+    """Start a producer and a consumer of each topic."""
+    clients, seconds = [], PATIENCE_S + FROZEN_S + DEAD_S + 3 * CALM_S
+    for topic in TOPICS:
+        job = Job(
+            f"{topic}-producer", "produce", cluster.bootstrap, (topic,), records=round(RATE * seconds),
+            per_second=RATE,
+        )  # fmt: skip
+        reader = Job(f"{topic}-reader", "consume", cluster.bootstrap, (topic,), group=f"readers-of-{topic}")
+        clients += [launch.start("librdkafka", one, folder) for one in (job, reader)]
+    return clients
+
+
 @contextmanager
-def frozen(node: Node) -> Iterator[None]:
+def frozen(node: Node, cluster: KraftCluster) -> Iterator[None]:
     """Freeze a broker for some seconds."""
     with node.paused():
         yield
@@ -85,17 +112,23 @@ def frozen(node: Node) -> Iterator[None]:
 
 
 @contextmanager
-def killed(node: Node) -> Iterator[None]:
-    """Kill a broker, and start it again some seconds later."""
+def killed(node: Node, cluster: KraftCluster) -> Iterator[None]:
+    """Kill a broker, start it again some seconds later, and let it lead partitions, so that clients return."""
     node.kill()
     yield
     time.sleep(DEAD_S)
     node.start()
+    for topic in TOPICS:
+        cluster.wait_until_in_sync(topic, 3)
+    AdminClient({"bootstrap.servers": cluster.bootstrap}).elect_leaders(ElectionType.PREFERRED, None).result(
+        30
+    )
 
 
-def harm(how: Callable[[Node], Any], node: Node, told: Told) -> bool:
+def harm(how: Callable[[Node, KraftCluster], Any], cluster: KraftCluster, told: Told) -> bool:
     """Harm a broker, print when that was told, and return whether it came in time and was closed."""
-    with how(node):
+    node = cluster.nodes[2]
+    with how(node, cluster):
         began = time.time()
     back = time.time()
     time.sleep(CALM_S)
@@ -122,11 +155,11 @@ def look(way: str) -> bool:
         with KraftCluster(releases.CURRENT, 3, request_log=False) as cluster:
             for topic, partitions in TOPICS.items():
                 cluster.create_topic(topic, partitions, 3, {})
-            seconds = round(2 * SETTLED_S + FROZEN_S + DEAD_S + 3 * CALM_S)
             with ring_of(cluster, folder / "ring", FILE_SECONDS), watched(way, cluster, folder) as told:
-                clients = clients_of(cluster, folder, seconds)
-                time.sleep(SETTLED_S)
-                found = [harm(how, cluster.nodes[2], told) for how in (frozen, killed)]
+                clients = started_clients(cluster, folder)
+                if not told.keeps_up.wait(PATIENCE_S):
+                    raise RuntimeError("the watch does not keep up: other work uses the machine")
+                found = [harm(how, cluster, told) for how in (frozen, killed)]
             for client in clients:
                 client.child.kill()
     return all(found)

@@ -4,8 +4,12 @@ Reports on captures that go on name the same incident again and again, with anot
 clearer headline. An incident of a new report is a known one if cause and subject are the same and both
 overlap, give or take NEAR_NS. It is closed when its end is CLOSED_NS ago, or when no report has named it for
 so long: another cause explains it by then, or it has left the window. Then `end_ns` may be None.
+
+Some news is told at once: an end, another severity, other clients, other words. Mere growth of figures is
+told after GROWTH_NS, and later after a quarter of the incident's age.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -17,6 +21,8 @@ NS_PER_S = 1_000_000_000
 NEAR_NS = 5 * NS_PER_S
 CLOSED_NS = 10 * NS_PER_S
 FORGOTTEN_NS = 3600 * NS_PER_S
+GROWTH_NS, GROWTH_SHARE = 5 * NS_PER_S, 4
+FIGURES = re.compile(r"[\d.,:]+")
 
 
 class ChangeKind(StrEnum):
@@ -45,6 +51,8 @@ class KnownIncident:
     confidence: float
     last_ns: int = 0  # end of the last report that names it
     closed: bool = False
+    told_ns: int = 0  # end of the report whose change was told last
+    grown: bool = False  # since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +87,8 @@ class IncidentLog:
                 changes.append(IncidentChange(ChangeKind.OPENED, known[number]))
             else:
                 left.discard(number)
-                before = known[number]
-                after = _known(number, incident, now_ns)
-                known[number] = replace(after, closed=before.closed)
-                if _shown(after) != _shown(before) and not before.closed:
+                known[number], is_told = _updated(known[number], _known(number, incident, now_ns))
+                if is_told:
                     changes.append(IncidentChange(ChangeKind.UPDATED, known[number]))
         for number, one in known.items():
             end_ns = one.last_ns if number in left else one.end_ns
@@ -113,12 +119,29 @@ def _known(number: int, incident: Incident, now_ns: int) -> KnownIncident:
         wait_ns=incident.impact.wait_ns,
         confidence=incident.confidence,
         last_ns=now_ns,
+        told_ns=now_ns,
     )
+
+
+def _updated(before: KnownIncident, after: KnownIncident) -> tuple[KnownIncident, bool]:
+    """Return an incident as the new report has it, and whether its change is told now."""
+    now_ns = after.last_ns
+    grown = before.grown or _shown(after) != _shown(before)
+    patience_ns = max(GROWTH_NS, (now_ns - after.begin_ns) // GROWTH_SHARE)
+    is_due = grown and now_ns - before.told_ns >= patience_ns
+    is_told = not before.closed and (is_due or _news(after) != _news(before))
+    told_ns = now_ns if is_told else before.told_ns
+    return replace(after, closed=before.closed, told_ns=told_ns, grown=grown and not is_told), is_told
+
+
+def _news(one: KnownIncident) -> tuple[object, ...]:
+    """Return what is told at once."""
+    return one.end_ns is None, one.severity, one.clients, FIGURES.sub("", one.headline)
 
 
 def _shown(one: KnownIncident) -> KnownIncident:
     """Return an incident without what changes with every report."""
-    return replace(one, last_ns=0, closed=False)
+    return replace(one, last_ns=0, told_ns=0, closed=False, grown=False)
 
 
 def _is_same(known: KnownIncident, incident: Incident, now_ns: int) -> bool:

@@ -33,6 +33,26 @@ def test_an_incident_opens_grows_and_ends() -> None:
     assert told(log, 130, over) == []
 
 
+def test_what_is_new_is_told_at_once_and_growth_from_time_to_time() -> None:
+    log = IncidentLog()
+
+    def at(now_s: int, **changes: object) -> bool:
+        headline = f"broker 2 froze for {now_s - 100}.0s"
+        incident = replace(FROZEN, **{"headline": headline, **changes})  # type: ignore[arg-type]
+        return bool(told(log, now_s, incident))
+
+    assert [second for second in range(101, 161) if at(second)] == [101, 106, 111, 116, 122, 130, 140, 154]
+    assert at(161, headline="broker 2 froze, and clients left")
+    assert not at(162, headline="broker 2 froze, and clients left", impact=replace(FROZEN.impact, wait_ns=9))
+    assert at(163, headline="broker 2 froze, and clients left", severity=Severity.WARNING)
+    assert at(164, headline="broker 2 froze, and clients left", severity=Severity.WARNING, end_ns=164 * S)
+    # Growth that was not told is told later, although nothing has changed since.
+    last = {"headline": "broker 2 froze", "severity": Severity.WARNING, "end_ns": 164 * S}
+    assert at(165, **last)
+    assert not at(166, **{**last, "end_ns": 166 * S})
+    assert [second for second in range(167, 190) if at(second, **{**last, "end_ns": 185 * S})] == [187]
+
+
 def test_one_that_no_report_names_any_more_is_closed() -> None:
     log = IncidentLog()
     told(log, 101, FROZEN)
