@@ -113,16 +113,15 @@ def frozen(node: Node, cluster: KraftCluster) -> Iterator[None]:
 
 @contextmanager
 def killed(node: Node, cluster: KraftCluster) -> Iterator[None]:
-    """Kill a broker, start it again some seconds later, and let it lead partitions, so that clients return."""
+    """Kill a broker, and start it again some seconds later. Clients return when it leads partitions."""
     node.kill()
     yield
     time.sleep(DEAD_S)
     node.start()
     for topic in TOPICS:
         cluster.wait_until_in_sync(topic, 3)
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).elect_leaders(ElectionType.PREFERRED, None).result(
-        30
-    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
 
 
 def harm(how: Callable[[Node, KraftCluster], Any], cluster: KraftCluster, told: Told) -> bool:
