@@ -2,14 +2,14 @@
 
 One of each lives as long as one pass over the captured requests.
 
-A read or a commit waits for produces and for ends of transactions (`ReadOrder`). In: what the capture tells
-(`CapturedReads`), and which requests have ended (`RequestGates`). Out: the first request that is still
-missing. Produces of a partition are looked at in the order of their captured offsets, and each of them
-once.
+A read or a commit waits for produces and for ends of transactions, and a produce for share groups that begin
+to read before it (`ReadOrder`). In: what the capture tells (`CapturedReads`, `CapturedShares`), and which
+requests have ended (`RequestGates`). Out: the first request that is still missing. Produces of a partition
+are looked at in the order of their captured offsets, and each of them once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_reads import CapturedReads
+from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.request_table import ROWS_AT_ONCE, Interned, V
 from kdissect.replay.request_numbers import RequestNumbers
@@ -193,8 +194,8 @@ class PassNotes:
 class ReadOrder:
     """The order between writes and reads of one pass."""
 
-    def __init__(self, captured: CapturedReads, gates: RequestGates) -> None:
-        self.captured, self._gates = captured, gates
+    def __init__(self, captured: CapturedReads, shares: CapturedShares, gates: RequestGates) -> None:
+        self.captured, self._shares, self._gates = captured, shares, gates
         self._ended: dict[TopicPartition, int] = {}  # how many produces have ended, from the first on
 
     def missing_write(self, partition: TopicPartition, offset: int) -> int | None:
@@ -220,3 +221,22 @@ class ReadOrder:
             if missing is not None:
                 return missing
         return self.missing_before(index)
+
+    def missing_of_shared(self, index: int) -> int | None:
+        """Return a produce of what a fetch of a share group was handed out; None if all have ended."""
+        for partition, acquired in self._shares.acquired(index).items():
+            missing = self.missing_write(partition, acquired.following)
+            if missing is not None:
+                return missing
+        return None
+
+    def missing_begin(self, partitions: Iterable[TopicPartition], sent_ns: int) -> int | None:
+        """Return a fetch by which a share group begins to read partitions before they are written.
+
+        `sent_ns` is the captured time of the writing. None if all such fetches have ended.
+        """
+        for partition in partitions:
+            for index in self._shares.begins(partition, sent_ns):
+                if not self._gates.has_ended(index):
+                    return index
+        return None

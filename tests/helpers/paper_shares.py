@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from kdissect.replay.settings import Groups
-from tests.helpers.paper_cluster import Cluster
+from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, produce, took
 from tests.helpers.paper_target import Script, Tree, settings, topology
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = 76, 78, 79
@@ -89,11 +90,11 @@ class Sharing(Cluster):
         return 0
 
     def _acknowledge(self, partition: int, batches: list[Tree]) -> int:
-        for batch in batches:
-            for at, offset in enumerate(range(batch["first_offset"], batch["last_offset"] + 1)):
+        for each in batches:
+            for at, offset in enumerate(range(each["first_offset"], each["last_offset"] + 1)):
                 if offset not in self.held.get(partition, ()):
                     return INVALID_STATE
-                kind = batch["acknowledge_types"][at]
+                kind = each["acknowledge_types"][at]
                 self.said[kind] += 1
                 self.held[partition] -= {offset} if kind != RENEW else set()
         return 0
@@ -120,8 +121,10 @@ class Member:
     def __init__(self) -> None:
         self.script = Script(names={ORDERS: "orders"})
         self.epochs: Counter[int] = Counter()
+        self.written: Counter[int] = Counter()  # batches of each partition
 
-    def heartbeat(self, at_ms: float, epoch: int) -> None:
+    def heartbeat(self, at_ms: float, epoch: int, assigned: int = 0) -> None:
+        """Add a heartbeat, which was answered with so many partitions."""
         body = {
             "group_id": "g",
             "member_id": "m",
@@ -129,19 +132,44 @@ class Member:
             "subscribed_topic_names": ["orders"] if not epoch else None,
         }
         answer = {"error_code": 0, "member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 1}
+        if assigned:
+            partitions = [{"topic_id": ORDERS, "partitions": list(range(assigned))}]
+            answer["assignment"] = {"topic_partitions": partitions}
         self.script.add(at_ms, HEARTBEAT, 1, body, answer, connection=9)
 
     def fetch(
-        self, at_ms: float, partition: int, acks: list[int] | None = None, epoch: int | None = None
-    ) -> None:
+        self,
+        at_ms: float,
+        partition: int,
+        acks: list[int] | None = None,
+        epoch: int | None = None,
+        *,
+        wait_ms: int = 1,
+        acquired: tuple[int, int] | None = None,
+    ) -> int:
+        """Add a fetch, which was handed out records from one offset to another. Return its index."""
         body = self._body(partition, acks, epoch) | {
-            "max_wait_ms": 1,
+            "max_wait_ms": wait_ms,
             "min_bytes": 1,
             "max_bytes": 99,
             "max_records": 7,
             "batch_size": 7,
         }
-        self._add(at_ms, FETCH, body, partition)
+        handed_out = []
+        if acquired or body["topics"]:
+            ranges = [dict(zip(("first_offset", "last_offset"), acquired, strict=True))] if acquired else []
+            fields = {"partition_index": partition, "records": b"", "acquired_records": ranges}
+            handed_out = [{"topic_id": ORDERS, "partitions": [fields]}]
+        return self._add(at_ms, FETCH, body, partition, handed_out)
+
+    def produce(self, at_ms: float, partition: int, offset: int, connection: int = 20) -> int:
+        """Add a batch that was written at an offset. Return the index of its request."""
+        body = produce(batch(self.written[partition]))
+        self.written[partition] += 1
+        body["topic_data"][0]["partition_data"][0]["index"] = partition
+        answer = took(0, base=offset)
+        answer["responses"][0]["partition_responses"][0]["index"] = partition
+        return self.script.add(at_ms, PRODUCE, 9, body, answer, connection=connection)
 
     def acknowledge(
         self, at_ms: float, partition: int, acks: list[int] | None = None, epoch: int | None = None
@@ -168,13 +196,15 @@ class Member:
             "topics": topics if opens or acks else [],
         }
 
-    def _add(self, at_ms: float, key: int, body: Tree, partition: int) -> None:
-        self.script.add(
+    def _add(
+        self, at_ms: float, key: int, body: Tree, partition: int, handed_out: Sequence[Tree] = ()
+    ) -> int:
+        return self.script.add(
             at_ms,
             key,
             2,
             body,
-            {"error_code": 0, "responses": []},
+            {"error_code": 0, "responses": handed_out},
             connection=1 + partition,
             server=f"10.0.0.{1 + partition}:9092",
         )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kdissect.replay.load.captured_reads import CapturedReads
+from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock, add_values
 from tests.helpers.paper_target import Script
@@ -106,7 +107,7 @@ def test_the_first_missing_write_is_named() -> None:
     for offset, request in ((10, 2), (0, 1), (20, 3)):
         captured.add_write(WHERE, offset, request)
     captured.finish()
-    order = ReadOrder(captured, gates)
+    order = ReadOrder(captured, CapturedShares(), gates)
     assert order.missing_write(WHERE, 0) is None
     assert order.missing_write(WHERE, 20) == 1
     gates.end(2)

@@ -354,7 +354,7 @@ class Player:
                 queue.unsent = NONE
             if self._gates.has_ended(index):  # it was cut off, and is accounted for
                 return
-            waited = DEPENDENCY if sent_ns - began_ns > LATE_NS else ""
+            waited = DEPENDENCY if sent_ns - began_ns > LATE_NS or _is_sent_again(answers, sent_ns) else ""
             if failure is None:
                 self._finish(queue, item, due_ns, cause or waited, answers or [])
             else:
@@ -429,6 +429,12 @@ class Player:
         if self._thinks:
             self._answered_ns[index] = received_ns or self.pool.now_ns
         self._gates.end(index)
+
+
+def _is_sent_again(answers: Sequence[Answer] | None, first_ns: int) -> bool:
+    """Return whether what counts was sent again after a first sending whose answer does not count."""
+    times_ns = [each.sent_ns for each in answers or () if each.sent_ns is not None and not each.held]
+    return bool(times_ns) and min(times_ns) - first_ns > LATE_NS
 
 
 def _held(answers: Iterable[Answer]) -> str:

@@ -4,11 +4,15 @@ A heartbeat carries the member's epoch and partitions as the target told them la
 put out joins again with all fields of its first heartbeat; one that is older than the capture joins first
 (see `prior_member_joins`). One that joins in the capture and is in already, since the target took an earlier
 attempt, says all fields and stays: Kafka 3.9 fences a member that it knows and that begins at epoch 0.
+
+A coordinator assigns partitions to a member of a share group when it has written their state, some time after
+the member has joined. If the captured member was assigned partitions by now, one on the target sends
+heartbeats until it is.
 """
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.effects import Answer, Coroutine
+from kdissect.replay.effects import Answer, Coroutine, pause
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import send_to_coordinator, until_group_allows
@@ -17,6 +21,7 @@ from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
 
 UNCHANGED_MS = -1  # the rebalance timeout of a heartbeat that says nothing of it
+AGAIN_NS, MOST_PAUSES = 250_000_000, 20  # until a member of a share group is assigned partitions
 NAMED_BY_CLIENT = 1  # ConsumerGroupHeartbeat from which members choose their ids (KIP-1082)
 
 
@@ -52,10 +57,30 @@ def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine
     body["member_id"] = live.member_id
     answer = yield from send_to_coordinator(context, item, version, body)
     live.take_heartbeat_response(answer.body)
+    if key == ApiKey.SHARE_GROUP_HEARTBEAT and (response.get("assignment") or NOTHING)["topic_partitions"]:
+        answer = yield from _until_assigned(context, live, answer)
     context.members.learn(live, captured, response.get("member_id"))
     if body["member_epoch"] < 0 and key != ApiKey.SHARE_GROUP_HEARTBEAT:
         context.members.forget(group, captured)  # what a share member holds may be acknowledged later
     return [answer]
+
+
+NOTHING: Tree = {"topic_partitions": ()}  # an assignment
+
+
+def _until_assigned(context: ReplayContext, live: LiveMember, answer: Answer) -> Coroutine[Answer]:
+    """Send heartbeats until a member is assigned partitions, or refused. Return the last answer."""
+    part = answer.part
+    for _ in range(MOST_PAUSES):
+        if live.owned or not live.is_in or answer.errors or not answer.body:
+            break
+        context.notes.counts["heartbeats sent again until partitions are assigned"] += 1
+        yield from pause(AGAIN_NS)
+        unchanged: Tree = {"rack_id": None, "subscribed_topic_names": None}
+        body = part.body | unchanged | {"member_epoch": live.generation}
+        answer = yield from context.coordinators.ask(part.key, part.version, body, part.client_id)
+        live.take_heartbeat_response(answer.body)
+    return answer
 
 
 def _with_all_fields(live: LiveMember, body: Tree) -> Tree:

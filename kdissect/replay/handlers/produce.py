@@ -2,11 +2,13 @@
 
 A retry of the capture is left out if the target took an earlier attempt: it would be there twice. A
 producer without idempotence may batch anew when it tries again, so only the records of its batches are left
-out. With acks = 0 no response comes, and nothing is waited for. `produce_batches` numbers and sends,
-`produce_delivery` takes in what came of it.
+out. A share group reads from the end of the log at the moment when it begins, so what it read in the capture
+is written after its first fetch. With acks = 0 no response comes, and nothing is waited for.
+`produce_batches` numbers and sends, `produce_delivery` takes in what came of it.
 """
 
 from collections import defaultdict
+from functools import partial
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import Disposition, SkipRequest
@@ -25,8 +27,10 @@ from kdissect.replay.handlers.producer_ids import producer_identity
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import (
     EARLIER_BATCH,
+    LATE_WRITES,
     until_ended,
     until_led,
+    until_order_allows,
     until_transaction_allows,
 )
 from kdissect.replay.identifiers import RecordPosition, TopicPartition
@@ -50,6 +54,9 @@ def produce(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[l
     yield from until_transaction_allows(context, item, WORK_BORDERS.__contains__)
     for earlier in context.loaded.after.get(item.request.index, ()):
         yield from until_ended(context, earlier, EARLIER_BATCH)
+    written = _partitions(context, body)
+    begins = partial(context.order.missing_begin, written, item.request.first_ns)
+    yield from until_order_allows(context, begins, LATE_WRITES)
     version = version_of(context, item)
     if version < FIRST_BATCH_VERSION:
         why = f"Produce v{version} of the target is older than record batches"
@@ -69,6 +76,15 @@ def produce(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[l
     changed = captured.keys() & context.loaded.repeats.get(item.request.index, {}).keys()
     captured |= dict.fromkeys(changed, UNKNOWN_OFFSET)  # it may have fewer records than it had
     return (yield from deliver(context, item, sent, answers, captured))
+
+
+def _partitions(context: ReplayContext, body: Tree) -> list[TopicPartition]:
+    """Return the captured partitions that a request writes."""
+    return [
+        (context.names.captured_topic(topic) or "", fields["index"])
+        for topic in body["topic_data"]
+        for fields in topic["partition_data"]
+    ]
 
 
 def chosen_now(context: ReplayContext, item: ReplayItem, body: Tree, version: int) -> list[PartitionBatches]:

@@ -77,7 +77,7 @@ def new_context(
         names=names,
         clock=clock,
         gates=gates,
-        order=ReadOrder(loaded.reads, gates),
+        order=ReadOrder(loaded.reads, loaded.shares, gates),
         notes=notes,
         rewriter=RequestRewriter(settings, cluster, names, notes),
         leaders=leaders,

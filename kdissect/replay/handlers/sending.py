@@ -31,15 +31,22 @@ def until_ended(context: ReplayContext, index: int, what: str) -> Coroutine[None
             raise SkipRequest(Disposition.DEPENDENCY, f"{what} did not end in time")
 
 
-def until_order_allows(context: ReplayContext, missing: Callable[[], int | None]) -> Coroutine[None]:
-    """Wait until no request is missing that a read or a commit comes after in the capture.
+LATE_READS = "reads that waited too long for what they read"
+LATE_WRITES = "produces that waited too long for share groups to begin"
 
-    One that does not end in time is waited for no more: what was read instead is compared.
+
+def until_order_allows(
+    context: ReplayContext, missing: Callable[[], int | None], late: str = LATE_READS
+) -> Coroutine[None]:
+    """Wait until no request is missing that a read, a commit or a produce comes after in the capture.
+
+    One that does not end in time is waited for no more, and counted as `late`: what was read instead is
+    compared.
     """
     while (index := missing()) is not None:
         gate = context.gates.gate(index)
         if gate is not None and not (yield from until(gate)):
-            context.notes.counts["reads that waited too long for what they read"] += 1
+            context.notes.counts[late] += 1
             return
 
 

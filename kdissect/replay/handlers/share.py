@@ -5,9 +5,11 @@ go along, and to every other node that has handed out records of those partition
 to one node share a connection, since the target ends a session with the connection that it came by.
 
 A cluster makes the topic with the state of share groups at their first use. Until it is there, fetches are
-refused with an error that says nothing, and are sent again for some seconds.
+refused with an error that says nothing, or bring nothing since the leader does not know yet where the group
+begins to read. They are sent again for some seconds: what is written before the group begins is lost to it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -15,10 +17,11 @@ from kdissect.protocol.error_codes import SHARE_SESSION_ERRORS, ErrorCode
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import NOT_IN, Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, pause
-from kdissect.replay.handlers.fetch_patience import scaled_wait_ms, shared_wait_ms
+from kdissect.replay.handlers.fetch_patience import SHORTEST_MS, scaled_wait_ms, shared_wait_ms
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import until_group_allows
+from kdissect.replay.handlers.share_patience import in_turn, until_turn, until_written, wait_ms_for_records
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kdissect.replay.load.replay_items import ReplayItem
@@ -46,38 +49,42 @@ def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[lis
     if body["share_session_epoch"] == FINAL_EPOCH:
         raise SkipRequest(Disposition.POLICY, "sessions are closed by acknowledging")
     yield from until_group_allows(context, item)
+    yield from until_written(context, item)
     version = _version(context, item, body)
     live = yield from _member(context, body)
     member = context.shares.of(live)
     wanted = member.follow(item.request.server, body, context.names)
     if not wanted:  # its session began before the capture: it is about what the target has assigned
         wanted |= _assigned(context, live)
-    by_node = _by_node(context, member.captured.values())
     nodes = {context.cluster.leader(*partition) for partition in wanted} - {ANY}
     if not nodes:
         raise SkipRequest(Disposition.DEPENDENCY, "none of its partitions is on the target")
-    wait_ms = scaled_wait_ms(context, body["max_wait_ms"])
+    whole_ms = scaled_wait_ms(context, body["max_wait_ms"])
     if len(nodes) > 1:
-        wait_ms = shared_wait_ms(context, item, wait_ms)
+        whole_ms = shared_wait_ms(context, item, whole_ms)
+    waited_ms = yield from until_turn(context, lambda: member.own(nodes).values())
+    sessions, by_node = member.own(nodes), _by_node(context, member.captured.values())
+    rest_ms = wait_ms_for_records(context, item, live.group, whole_ms)
+    rest_ms = max(rest_ms - waited_ms, min(rest_ms, SHORTEST_MS))
     limits = {
         "max_records": USUAL_RECORDS,
         "batch_size": USUAL_RECORDS,
         **{name: body[name] for name in LIMITS if name in body},
-        "max_wait_ms": wait_ms,
     }
     acknowledgements = acknowledgements_in(body, context.names)
     parts = []
-    for node in sorted(nodes):
-        session, here = member.sessions.setdefault(node, OwnShareSession()), by_node[node]
+    for node, session in sessions.items():
+        here = by_node.get(node, set())
         batches: AcknowledgementBatches = {partition: [] for partition in here - session.partitions}
+        wait_ms = whole_ms if batches else rest_ms
         if session.epoch != INITIAL_EPOCH:
             batches |= _acknowledging(session, acknowledgements, body)
-        tree = _request(context, live, session, batches) | limits
+        tree = _request(context, live, session, batches) | limits | {"max_wait_ms": wait_ms}
         tree["forgotten_topics_data"] = _forgotten(context, session.partitions - here)
-        session.partitions = set(here)
+        session.tell(here)
         parts.append(_part(context, item, version, tree, node, wait_ms))
-    answers = yield from _send(context, item, live, member, parts)
-    return (yield from _until_state_is_kept(context, item, live, member, answers))
+    asking = _send_until_begun(context, item, live, member, parts)
+    return (yield from in_turn(sessions.values(), asking))
 
 
 def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
@@ -87,10 +94,12 @@ def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Corouti
     live = yield from _member(context, body)
     member = context.shares.of(live)
     member.follow(item.request.server, body, context.names)
+    yield from until_turn(context, member.sessions.values)
     closes = body["share_session_epoch"] == FINAL_EPOCH
     ends = closes and not member.captured
     acknowledgements, parts = acknowledgements_in(body, context.names), list[Part]()
-    for node, session in sorted(member.sessions.items()):
+    sessions = member.own(member.sessions)
+    for node, session in sessions.items():
         batches = _acknowledging(session, acknowledgements, body)
         if session.epoch == INITIAL_EPOCH or not (batches or ends):
             continue
@@ -107,25 +116,34 @@ def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Corouti
     if not parts:
         why = "the target has handed out nothing that could be acknowledged"
         raise SkipRequest(Disposition.DEPENDENCY, why)
-    return (yield from _send(context, item, live, member, parts))
+    asking = _send(context, item, live, member, parts)
+    return (yield from in_turn(sessions.values(), asking))
 
 
-def learn_acquired(context: ReplayContext, session: OwnShareSession, answer: Answer) -> None:
-    """Learn what the target handed out, or that the session is lost."""
+def learn_acquired(
+    context: ReplayContext, session: OwnShareSession, answer: Answer
+) -> Counter[TopicPartition]:
+    """Learn what the target handed out, or that the session is lost. Return the records of each partition."""
+    handed_out = Counter[TopicPartition]()
     body, epoch = answer.body, answer.part.body["share_session_epoch"]
     if not body or body["error_code"] in SHARE_SESSION_ERRORS:
         if epoch < session.epoch:  # else it was of a session that is forgotten already
             session.forget()
             context.notes.counts["share sessions begun again"] += 1
-        return
+        return handed_out
     for topic in body["responses"]:
         name = context.names.name_of(topic["topic_id"]) or ""
         for each in topic["partitions"]:
+            partition = name, each["partition_index"]
+            if not each["error_code"]:
+                session.unlisted.discard(partition)
             ranges = [
                 (batch["first_offset"], batch["last_offset"]) for batch in each.get("acquired_records") or ()
             ]
             if ranges:
-                session.acquired.setdefault((name, each["partition_index"]), []).extend(ranges)
+                session.acquired.setdefault(partition, []).extend(ranges)
+                handed_out[partition] += sum(last - first + 1 for first, last in ranges)
+    return handed_out
 
 
 def _version(context: ReplayContext, item: ReplayItem, body: Tree) -> int:
@@ -162,27 +180,30 @@ def _send(
 ) -> Coroutine[list[Answer]]:
     context.notes.add_split(item, len(parts))
     answers = yield from ask(parts, owner=("share", live.group, live.member_id))
-    _learn(context, member, answers)
+    _learn(context, live.group, member, answers)
     yield from context.leaders.refresh_if_moved(answers)
     return answers
 
 
-def _until_state_is_kept(
-    context: ReplayContext, item: ReplayItem, live: LiveMember, member: ShareMember, answers: list[Answer]
+def _send_until_begun(
+    context: ReplayContext, item: ReplayItem, live: LiveMember, member: ShareMember, parts: list[Part]
 ) -> Coroutine[list[Answer]]:
-    """Fetch again where the target keeps no state of share groups yet, unless the capture had an error too.
+    """Fetch, and again where the target keeps no state of share groups yet.
 
-    Return the last answer of each node: it leaves out partitions that have no error any more.
+    A fetch that was refused in the capture too is sent once. Fetch again also where the group has not begun
+    to read a partition, though it did with the captured fetch. Return no answer with such errors if there is
+    a later one of its node, which leaves out partitions that have no error any more.
     """
-    last = answers
+    last = answers = yield from _send(context, item, live, member, parts)
     for _ in range(MOST_PAUSES):
         refused = [each for each in last if ErrorCode.UNKNOWN_SERVER_ERROR in each.errors]
-        if not refused or item.error:
+        waiting = [each for each in last if not each.errors and _begins(context, item, member, each)]
+        if not (refused or waiting) or item.error:
             break
         context.notes.counts["fetches of share groups sent again"] += 1
         yield from pause(AGAIN_NS)
         parts = []
-        for answer in refused:
+        for answer in (*refused, *waiting):
             session = member.sessions.setdefault(answer.part.node, OwnShareSession())
             if answer.body["error_code"]:  # of the whole request: it may have begun no session
                 session.epoch = INITIAL_EPOCH
@@ -191,17 +212,26 @@ def _until_state_is_kept(
             tree = answer.part.body | {"forgotten_topics_data": []} | _request(context, live, session, told)
             parts.append(answer.part._replace(body=tree, again=True))
         last = yield from ask(parts, synthetic=True, owner=("share", live.group, live.member_id))
-        _learn(context, member, last)
+        _learn(context, live.group, member, last)
         again = {each.part.node for each in last}
-        answers = [each for each in answers if each.part.node not in again] + last
+        answers = [each for each in answers if not (each.errors and each.part.node in again)] + last
     return answers
 
 
-def _learn(context: ReplayContext, member: ShareMember, answers: list[Answer]) -> None:
+def _begins(context: ReplayContext, item: ReplayItem, member: ShareMember, answer: Answer) -> bool:
+    """Return whether a group has not begun to read a partition yet, as it did with the captured fetch."""
+    session = member.sessions.get(answer.part.node)
+    return session is not None and any(
+        context.loaded.shares.is_begin(item.request.index, (context.names.captured_name(topic) or "", number))
+        for topic, number in session.unlisted
+    )
+
+
+def _learn(context: ReplayContext, group: str, member: ShareMember, answers: list[Answer]) -> None:
     for answer in answers:
         session = member.sessions.get(answer.part.node)
         if session is not None:
-            learn_acquired(context, session, answer)
+            context.shares.supply(group).handed_out.update(learn_acquired(context, session, answer))
 
 
 def _by_node(

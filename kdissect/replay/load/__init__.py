@@ -14,6 +14,7 @@ In: captures, filters and settings. Out: a `ReplayInput`.
 | `captured_cluster`        | ids, addresses and topics of the captured cluster                        |
 | `request_order`           | order of group members, and of requests that write the same state        |
 | `retries`                 | which batches are retries, and which come before others                  |
+| `captured_reads`, `captured_shares` | what reads, commits and share groups come after          |
 | `captured_fetch_sessions` | what fetch sessions are about, also those that are older than the capture |
 | `prior_members`           | members that are older than the capture                                  |
 | `connection_groups`       | which connections one process must replay                                |

@@ -7,7 +7,8 @@ This is found out here, because it needs the whole capture or costs time that a 
   wait;
 - which batches are retries, and which come before others (see `retries`);
 - the order within each transaction;
-- what reads and commits come after (see `captured_reads`), and what writes the same state (`request_order`);
+- what reads, commits and share groups come after (see `captured_reads`, `captured_shares`), and what writes
+  the same state (`request_order`);
 - what the captured cluster is (ids, addresses), its topics, and how group leaders assigned;
 - members and fetch sessions that are older than the capture;
 - for `--pace think`: which response a client had seen last.
@@ -211,6 +212,8 @@ class _Loader:
             )
             client = loaded.capture.client_host(request.connection), item.client_id
             loaded.reads.take(request, body, response or {}, client, loaded.names)
+            shared = loaded.shares.take(request, body, response or {}, loaded.names)
+            loaded.connection_groups.add_reader(request.connection, shared)
             version = request.version or 0
             for owner in loaded.last_writers.take(request.index, request.key, version, body, loaded.names):
                 loaded.connection_groups.unite(request.connection, owner)

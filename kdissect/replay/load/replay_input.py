@@ -12,6 +12,7 @@ from kdissect.replay.identifiers import (
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
 from kdissect.replay.load.captured_reads import CapturedReads
+from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.known_requests import KnownRequests
@@ -47,6 +48,7 @@ class ReplayInput:
     connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
 
     reads: CapturedReads = field(default_factory=CapturedReads)
+    shares: CapturedShares = field(default_factory=CapturedShares)
     group_order: GroupOrder = field(default_factory=GroupOrder)
     last_writers: LastWriters = field(default_factory=LastWriters)
 

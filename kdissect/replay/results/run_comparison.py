@@ -266,7 +266,10 @@ def _add_waits(waits: _ApiWaits, sent: Mapping[str, Any], idle: bool) -> None:
 
 
 def is_idle_poll(pair: Pair) -> bool:
-    """Return whether a sent request waited for something to come: data, or the other members of a group."""
+    """Return whether a sent request waited for something to come: data, or the other members of a group.
+
+    A fetch that did so on one side counts on neither: a replay may let it wait for another time.
+    """
     sent = pair["sent"]
     if sent["received_ns"] is None:
         return False
@@ -275,11 +278,13 @@ def is_idle_poll(pair: Pair) -> bool:
     brought = {"Fetch": "records", "ShareFetch": "acquired"}.get(pair["api"])
     if brought is None:
         return False
-    captured_wait_ms = (pair["captured"].get("request") or {}).get("max_wait_ms") or 0
-    wait_ms = captured_wait_ms / max(pair.get("speed", 1), 1e-9)
+    captured = pair["captured"]
+    wait_ns = IDLE_SHARE * 1e6 * ((captured.get("request") or {}).get("max_wait_ms") or 0)
     empty = not any(entry.get(brought) for answer in pair["answers"] for entry in answer["digest"])
-    waited_ns = sent["received_ns"] - sent["sent_ns"]
-    return bool(empty and waited_ns >= IDLE_SHARE * wait_ms * 1e6)
+    if empty and sent["received_ns"] - sent["sent_ns"] >= wait_ns / max(pair.get("speed", 1), 1e-9):
+        return True
+    was_empty = not any(entry.get(brought) for entry in captured["digest"])
+    return bool(wait_ns and was_empty and (captured["service_ns"] or 0) >= wait_ns)
 
 
 def quantiles(values_ns: list[int]) -> dict[str, float] | None:

@@ -7,10 +7,12 @@ target has handed out of it by then is acknowledged, in the captured proportions
 rejected. All partitions here have the names of the target.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kdissect.replay.rewrite.names import Names, Tree
@@ -40,17 +42,25 @@ class OwnShareSession:
 
     epoch: int = INITIAL_EPOCH
     partitions: set[TopicPartition] = field(default_factory=set)  # that the node was told
+    unlisted: set[TopicPartition] = field(default_factory=set)  # of these, those that no response has listed
     acquired: dict[TopicPartition, list[OffsetRange]] = field(default_factory=dict)  # not acknowledged yet
+    turn: Gate | None = None  # opens when the last request has been answered
 
     def next_epoch(self) -> int:
         """Return the epoch of the next request."""
         epoch, self.epoch = self.epoch, 1 if self.epoch >= EPOCH_LIMIT else self.epoch + 1
         return epoch
 
+    def tell(self, partitions: set[TopicPartition]) -> None:
+        """Note what the next request tells the node that the session is about."""
+        self.unlisted = (self.unlisted & partitions) | (partitions - self.partitions)
+        self.partitions = set(partitions)
+
     def forget(self) -> None:
         """Begin anew: the target has given free what the member held."""
         self.epoch = INITIAL_EPOCH
         self.partitions.clear()
+        self.unlisted.clear()
         self.acquired.clear()
 
     def acknowledge(
@@ -96,6 +106,10 @@ class ShareMember:
     )  # server -> what its session is about
     sessions: dict[int, OwnShareSession] = field(default_factory=dict)  # by node of the target
 
+    def own(self, nodes: Iterable[int]) -> dict[int, OwnShareSession]:
+        """Return the sessions with some nodes, in their order, new ones where there are none."""
+        return {node: self.sessions.setdefault(node, OwnShareSession()) for node in sorted(nodes)}
+
     def follow(self, server: str, body: Tree, names: Names) -> set[TopicPartition]:
         """Learn from a captured request, and return what its session is about; nothing once closed."""
         if body["share_session_epoch"] == FINAL_EPOCH:
@@ -111,11 +125,24 @@ class ShareMember:
         return known
 
 
+@dataclass(slots=True)
+class GroupSupply:
+    """How many records of each partition the members of a group have had by now, each time of each record."""
+
+    captured: Counter[TopicPartition] = field(default_factory=Counter)  # by the fetches that had their turn
+    handed_out: Counter[TopicPartition] = field(default_factory=Counter)  # by the target
+
+
 class ShareMembers:
     """The members of all share groups of a pass, by captured group and the member id that the target gave."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str], ShareMember] = {}
+        self._supplies: dict[str, GroupSupply] = defaultdict(GroupSupply)
+
+    def supply(self, group: str) -> GroupSupply:
+        """Return how many records a group has had."""
+        return self._supplies[group]
 
     def of(self, live: LiveMember) -> ShareMember:
         """Return the sessions of a member."""

@@ -13,6 +13,7 @@ from kdissect.replay.engine.sharding import (
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import Caps, Groups
 from tests.helpers.paper_cluster import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
+from tests.helpers.paper_shares import Member
 from tests.helpers.paper_target import Script, settings
 
 
@@ -33,6 +34,16 @@ def test_components_name_what_ties_them_together() -> None:
         ("client", "reader", 2),
     ]
     assert (alone.connections, alone.requests, alone.ties) == ((3,), 1, ())
+
+
+def test_members_of_a_share_group_stay_with_those_who_write_what_they_read() -> None:
+    member = Member()
+    member.heartbeat(0, 0)
+    member.fetch(10, 0)
+    member.produce(20, 0, 70)
+    write(member.script, 30, "other", 0, 7)
+    shares = dealt(member.script, 9, groups=Groups.FULL)
+    assert sorted(shares, key=min) == [{1, 9, 20}, {30}]
 
 
 def test_bytes_weigh_as_well_as_requests() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.paper_cluster import COMMIT, Tree, orders
 from tests.helpers.paper_groups import (
@@ -10,6 +11,7 @@ from tests.helpers.paper_groups import (
     ByHeartbeat,
     commit,
 )
+from tests.helpers.paper_shares import TARGET, Member, Sharing
 from tests.helpers.paper_target import MS, FarTarget, Script, play, replay
 
 OFFSET_FETCH = 9
@@ -81,6 +83,34 @@ def test_an_offset_fetch_beside_a_heartbeat_that_raises_the_epoch_is_sent_again(
     assert [each["member_epoch"] for each in asked] == [31, 32]
     assert len({each["member_id"] for each in asked}) == 1
     assert done.buckets() == {"answered": 3}
+
+
+class Assigning(Sharing):
+    """A coordinator that assigns partitions to a member of a share group from its fourth heartbeat on."""
+
+    beats = 0
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        answer = super().__call__(key, version, body)
+        if key == ApiKey.SHARE_GROUP_HEARTBEAT and answer is not None:
+            self.beats += 1
+            return answer | {"assignment": answer["assignment"] if self.beats > 3 else None}
+        return answer
+
+
+def test_a_member_of_a_share_group_sends_heartbeats_until_it_has_what_the_captured_one_was_assigned() -> None:
+    member, coordinator = Member(), Assigning()
+    for at_ms, epoch, assigned in ((0, 0, 0), (10, 1, 2), (20, 1, 0)):
+        member.heartbeat(at_ms, epoch, assigned)
+    late = member.fetch(5000, 0)
+    done = replay(member.script, coordinator, FULL, target=TARGET)
+    assert done.buckets() == {"answered": 4}
+    beats = [body for _, _, body in done.sent(ApiKey.SHARE_GROUP_HEARTBEAT)]
+    assert [body["member_epoch"] for body in beats] == [0, 5, 5, 5, 5, -1]
+    assert [body["subscribed_topic_names"] for body in beats] == [["t-orders"], *[None] * 5]
+    results = {result.index: result for result in done.player.results}
+    # It was the target that made the second one late.
+    assert [results[index].cause for index in range(1, late + 1)] == ["dependency", "in-flight cap", ""]
 
 
 class Fencing(ByHeartbeat):

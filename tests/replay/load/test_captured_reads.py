@@ -16,7 +16,7 @@ def test_reads_come_after_what_they_read() -> None:
     with closing(Replay(settings, [str(CAPTURES / "transactions.pcapng")])) as replay:
         loaded = replay.loaded
     items, gates = loaded.items, RequestGates()
-    order = ReadOrder(loaded.reads, gates)
+    order = ReadOrder(loaded.reads, loaded.shares, gates)
     fetches = [
         item.request
         for item in items

@@ -101,5 +101,10 @@ def test_a_fetch_that_waited_in_vain_is_idle_and_one_that_brought_something_is_n
     made["captured"]["request"] = {"max_wait_ms": 3}
     made["answers"][0]["digest"] = []
     assert is_idle_poll(made)
-    made["answers"][0]["digest"] = [{"where": "t-orders-0", "error": 0, brought: 2}]
+    had_some = [{"where": "t-orders-0", "error": 0, brought: 2}]
+    made["answers"][0]["digest"] = had_some
+    assert not is_idle_poll(made)
+    made["captured"] |= {"digest": [], "service_ns": 3 * MS}  # the captured one did so
+    assert is_idle_poll(made)
+    made["captured"]["digest"] = had_some
     assert not is_idle_poll(made)

@@ -182,13 +182,16 @@ class InFlightProduce(InFlightRequest):
 
     def send(self) -> bool:
         """Send all parts."""
-        parts = self.prepared.parts
+        parts, context = self.prepared.parts, self.path.context
+        written = (batch.partition for each in parts for batch in each.batches)
+        if context.order.missing_begin(written, self.item.request.first_ns) is not None:
+            return False
         if not self.prepared.numbered:
             self.ask([(each.part, partial(self._take, each, each.batches)) for each in parts])
             return True
         batches = [batch for each in parts for batch in each.batches]
         version = parts[0].part.version
-        numbered = numbered_now(self.path.context, self.item, version, batches, self.prepared.nodes)
+        numbered = numbered_now(context, self.item, version, batches, self.prepared.nodes)
         if numbered is None:
             return False
         asked, begin = [], 0
