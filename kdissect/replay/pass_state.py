@@ -70,9 +70,11 @@ class RequestGates:
 
     def own_gate(self, index: int) -> Gate | None:
         """Return the gate of a request; None also if another process sends it, whose ends nobody tells."""
-        if self._own is not None and not (index < len(self._own) and self._own[index]):
-            return None
-        return self.gate(index)
+        return self.gate(index) if self.is_own(index) else None
+
+    def is_own(self, index: int) -> bool:
+        """Return whether this process sends a request."""
+        return self._own is None or bool(index < len(self._own) and self._own[index])
 
     def has_ended(self, index: int) -> bool:
         """Return whether a request has ended, sent or skipped."""

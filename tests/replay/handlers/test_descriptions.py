@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import encode_response
+from kdissect.protocol.error_codes import ErrorCode
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.effects import Answer, Ask, Part, Pause
+from kdissect.replay.handlers.descriptions import until_there
 from kdissect.replay.net.connection import Connection
 from tests.helpers.paper_cluster import INIT, Tree, issued, orders
 from tests.helpers.paper_groups import CONSUMER_HEARTBEAT, FULL, ByHeartbeat
 from tests.helpers.paper_target import MS, FarTarget, Script, play
 
+NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 SLOW, OTHER = 1, 2  # captured connections
 
 
@@ -56,3 +63,37 @@ def test_a_transaction_is_described_after_its_requests_that_were_answered(took_m
     script.add(5, ApiKey.DESCRIBE_TRANSACTIONS, 0, described, {}, connection=OTHER)
     begun_first = [INIT, ApiKey.DESCRIBE_TRANSACTIONS]
     assert arrived(script) == (begun_first if took_ms < 5 else begun_first[::-1])
+
+
+def described(error: int) -> Answer:
+    """Return an answer to a description of a group."""
+    group = {"group_id": "t-g", "error_code": error}
+    frame = encode_response(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {"correlation_id": 1}, {"groups": [group]})
+    return Answer(Part(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {}), Disposition.ANSWERED, frame)
+
+
+def test_a_group_whose_members_another_process_sends_is_described_when_the_target_knows_it() -> None:
+    script = Script()
+    for number in range(2):
+        body = {"group_ids": ["g"], "include_authorized_operations": False}
+        script.add(number, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body, {"groups": []}, connection=OTHER)
+    done = play(script.capture(), script.shelf, FarTarget(Describing(), lag=lag), orders(), FULL)
+    context, item, refused = done.context, done.loaded.items[1], described(NOT_FOUND)
+
+    def run(answers: list[Answer]) -> tuple[list[object], list[Answer]]:
+        effects, asking, reply = list[object](), until_there(context, item, [refused], [0]), None
+        while True:
+            try:
+                effects.append(asking.send(reply))
+            except StopIteration as stop:
+                return effects, stop.value
+            reply = [answers.pop(0)] if isinstance(effects[-1], Ask) else None
+
+    assert run([]) == ([], [refused])  # all that it came after is sent here
+    context.gates.limit_to(np.array([1]))
+    good = described(0)
+    effects, answers = run([described(NOT_FOUND), good])
+    assert [type(each) for each in effects] == [Pause, Ask, Pause, Ask]
+    assert answers == [good]
+    item.error = NOT_FOUND  # as in the capture
+    assert run([]) == ([], [refused])
