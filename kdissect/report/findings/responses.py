@@ -7,6 +7,8 @@ it.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.error_codes import (
     LEADER_MOVED,
@@ -52,7 +54,11 @@ LEFT_BEHIND = (
 """Long polls, heartbeats and queries: clients that end in good order may leave them without a response."""
 
 CROSSED_NS = 10**6
-"""A request sent so shortly before the end crossed the server's FIN: clients send it again."""
+"""A request sent so shortly before the end crossed the server's FIN: clients send it again.
+
+So did one that was sent within a round trip before the server's FIN or RST, or after it, however long its
+refusal was on the way.
+"""
 
 ENDED_NS = 10**9
 """A client that is not seen for so long after its connection closed has ended."""
@@ -85,6 +91,7 @@ def _closed(context: FindingContext) -> Closed:
     Both findings and the number that one of them adds make up that count.
     """
     ended = [request for request in context.of_kind("unanswered") if _waited_ns(request) >= 0]
+    crossed_ns = _crossed_ns(context) if ended else {}
     late = [
         request
         for request in ended
@@ -93,12 +100,23 @@ def _closed(context: FindingContext) -> Closed:
     cut = [
         request
         for request in ended
-        if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
+        if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS
+        and request.api_key not in LEFT_BEHIND
+        and request.first_ns < crossed_ns.get(request.location.connection, request.first_ns + 1)
     ]
     late, cut = (
         requests if context.believes_unanswered(count_exchanges(requests)) else [] for requests in (late, cut)
     )
     return Closed(late, cut, count_exchanges(ended) - count_exchanges(late) - count_exchanges(cut))
+
+
+def _crossed_ns(context: FindingContext) -> dict[int | None, int]:
+    """Return for each connection that its server closed from when on requests crossed that."""
+    columns = context.facts.columns
+    closed_ns = columns.ints("closed_ns")
+    known = columns.equals("closed_by", "server") & (closed_ns > 0)
+    from_ns = closed_ns - np.maximum(columns.ints("server_rtt_ns"), CROSSED_NS)
+    return dict(zip(context.facts.numbers[known].tolist(), from_ns[known].tolist(), strict=True))
 
 
 def _and_left(left: int) -> str:

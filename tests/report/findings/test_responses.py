@@ -236,3 +236,19 @@ def test_requests_under_way_when_their_client_ended_are_a_note(ended: Row, sever
     (cut,) = (finding for finding in summary.findings if finding.name == "unanswered_cut")
     assert cut.severity is severity
     assert ("cut off by clients that ended" in cut.title) == (severity is Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    ("closed", "is_cut"),
+    [
+        ({"closed_ns": T + 49 * SECOND}, False),
+        ({"closed_ns": T + 59_030 * MS, "server_rtt_ns": 40 * MS}, False),
+        ({"closed_ns": T + 59_030 * MS, "server_rtt_ns": 20 * MS}, True),
+        ({"closed_ns": T + 49 * SECOND, "closed_by": "client"}, True),
+    ],
+    ids=["after the FIN of the server", "within a round trip before it", "earlier", "the client closed"],
+)
+def test_a_request_that_crosses_the_close_of_a_server_is_not_cut_off(closed: Row, is_cut: bool) -> None:
+    ends = {"closed_by": "server", "last_time_ns": T + 59_040 * MS, **closed}
+    summary = report(unanswered(PRODUCE, 59_000), [], [connection(1, **ends)])
+    assert ("unanswered_cut" in {finding.name for finding in summary.findings}) is is_cut
