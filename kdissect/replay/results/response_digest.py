@@ -10,7 +10,8 @@ from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
-from kdissect.protocol.records.batches import claimed_records
+from kdissect.protocol.records.batches import claimed_records, first_offset, whole_batches
+from kdissect.protocol.records.record_decoder import count_records
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.rewrite.names import Tree
 
@@ -76,21 +77,38 @@ def _fetch(body: Tree, naming: Naming, first_written: FirstWritten | None) -> It
             entry: Entry = {
                 "where": f"{name}-{each['partition_index']}",
                 "error": each["error_code"],
-                "records": claimed_records(records),
+                "records": record_count(records),
                 "bytes": len(records),
                 "high_watermark": each["high_watermark"],
                 "preferred": each.get("preferred_read_replica", -1),
             }
             if first_written is not None:
                 first = first_written(name, each["partition_index"])
-                entry["written"] = 0 if first is None else claimed_records(records, first)
+                entry["written"] = 0 if first is None else record_count(records, first)
             yield entry
+
+
+def record_count(records: bytes, first: int | None = None) -> int:
+    """Return how many records whole batches have; only batches from the offset `first` on if it is given.
+
+    A compressed message of magic 0 or 1 holds others. A target of today responds with batches instead, which
+    count their records, so the messages inside are counted too. One that cannot be read counts as one.
+    """
+    if all(frame.magic == 2 for frame in whole_batches(records)):
+        return claimed_records(records, first)
+    total = 0
+    for frame in whole_batches(records):
+        data = records[frame.start : frame.stop]
+        if first is None or (first_offset(data) or 0) >= first:
+            found = claimed_records(data) if frame.magic == 2 else count_records(data)
+            total += found if isinstance(found, int) else 1
+    return total
 
 
 def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
     """Return the number of records that a Produce request has for each partition."""
     return {
-        f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": claimed_records(
+        f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": record_count(
             each["records"] or b""
         )
         for topic in body["topic_data"]

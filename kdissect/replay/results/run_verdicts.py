@@ -26,6 +26,9 @@ SATURATED_NS = 5_000_000
 SATURATED_SHARE = 0.05
 """The share of all requests that the replayer itself may send late, whatever else delays them."""
 
+LEAST_REQUESTS = 100
+"""How many requests a 99th percentile needs: that of fewer is the latest request alone."""
+
 MOST_WANTING = 0.1
 """The share of the requests that should be sent and could not be."""
 
@@ -70,9 +73,10 @@ def _own_delays(lag: Mapping[str, Any]) -> list[str]:
     a few of them wait for the processor too.
     """
     own, late = lag["own_late"], lag["late"]
+    requests = sum(each["requests"] for each in lag["causes"].values())
     if lag["own_late_share"] > SATURATED_SHARE:
         return [f"the replayer itself was late for {lag['own_late_share']:.0%} of the requests{TOO_BUSY}"]
-    if lag["own_ms"] and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS and 2 * own >= late:
+    if requests >= LEAST_REQUESTS and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS and 2 * own >= late:
         return [f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}"]
     return []
 

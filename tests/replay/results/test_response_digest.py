@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka.record import MemoryRecordsBuilder
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_embedded
-from kdissect.replay.results.response_digest import digest, produced_records
+from kdissect.replay.results.response_digest import digest, produced_records, record_count
 from tests.helpers.paper_target import Tree
 
 IDENTITY = b"i" * 16
@@ -80,3 +81,22 @@ def test_a_response_becomes_entries_by_partition(key: int, body: Tree, entries: 
 def test_records_of_a_request_are_counted_by_partition() -> None:
     body = {"topic_data": [{"topic_id": IDENTITY, "partition_data": [{"index": 2, "records": None}]}]}
     assert produced_records(body, NAMES) == {"orders-2": 0}
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_compressed_messages_count_as_the_records_in_them(magic: int) -> None:
+    builder = MemoryRecordsBuilder(magic=magic, compression_type=1, batch_size=1 << 16)
+    for number in range(5):
+        builder.append(timestamp=number, key=None, value=b"v")
+    builder.close()
+    data = bytes(builder.buffer())
+    assert record_count(data) == record_count(data + data[:-1]) == 5
+    assert record_count(data, first=90) == 0
+
+
+def test_a_message_that_cannot_be_read_counts_as_one() -> None:
+    builder = MemoryRecordsBuilder(magic=1, compression_type=1, batch_size=1 << 16)
+    builder.append(timestamp=0, key=None, value=b"v" * 99)
+    builder.close()
+    data = bytes(builder.buffer())
+    assert record_count(data[:-20] + bytes(20)) == 1

@@ -48,6 +48,13 @@ def test_only_the_replayers_own_delays_make_a_run_invalid(own: int, by_target: i
     assert report["lag"]["own_late"] == own
 
 
+def test_one_late_request_of_a_short_run_says_nothing() -> None:
+    pairs = [delayed(index, "self", 12 if index == 5 else 0) for index in range(89)]
+    assert compare(run(89), pairs)["verdict"] == "pass"
+    pairs = [delayed(index, "self", 12 if index < 5 else 0) for index in range(89)]
+    assert compare(run(89), pairs)["verdict"] == "invalid"  # more than one in twenty
+
+
 def test_a_slow_target_is_slow_and_not_wrong() -> None:
     pairs = [delayed(index, "in-flight cap", 40) for index in range(300)]
     for each in pairs:
