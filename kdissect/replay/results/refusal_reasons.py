@@ -1,4 +1,4 @@
-"""Reasons in the settings of both clusters for what one of them refused: access rights, session timeouts.
+"""Reasons for errors: brokers of the target were out of reach, or one of the clusters refuses by its settings.
 
 In: the report on a run. Out: one sentence for each reason, and how many requests could not be sent since the
 target kept their members out. A reason explains errors and takes none away: the verdict stays diverged.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kdissect.protocol.error_codes import AUTHORIZATION_ERRORS, ErrorCode, error_name
-from kdissect.replay.disposition import NOT_IN
+from kdissect.replay.disposition import NOT_IN, Disposition
 
 Report = Mapping[str, Any]
 
@@ -23,8 +23,8 @@ JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"}
 
 
 def reasons_of(report: Report) -> list[str]:
-    """Return why the clusters refused different requests, as far as their settings tell it."""
-    reasons = [*_sessions(report), *_authorizer(report)]
+    """Return why requests failed, as far as connections and the settings of both clusters tell it."""
+    reasons = [*_out_of_reach(report), *_sessions(report), *_authorizer(report)]
     refused = _counts(report, "captured", lambda error: error["replayed"] not in NO_RIGHTS)
     if refused:
         reasons.append(
@@ -45,6 +45,19 @@ def kept_out(report: Report) -> int:
         for error in report["errors"]
     )
     return sum(each["requests"] for each in report["skipped"] if refuses and each["reason"] == NOT_IN)
+
+
+def _out_of_reach(report: Report) -> Iterator[str]:
+    """Yield that brokers were down: they accept no connections, or end those that they have."""
+    connections = report["run"]["connections"]
+    refused, closed = connections["refused"], connections["closed_by_peer"]
+    if refused:
+        yield (
+            f"a broker of the target was out of reach for a while: {refused:,} connections were refused, "
+            f"and {closed:,} closed"
+        )
+    elif closed and any(error["replayed"] == Disposition.CLOSED.value for error in report["errors"]):
+        yield f"the target closed {closed:,} connections"
 
 
 def _sessions(report: Report) -> Iterator[str]:

@@ -74,3 +74,19 @@ def test_access_rights_of_one_cluster_only_are_named_with_all_that_they_refused(
         "1 JoinGroup GROUP_AUTHORIZATION_FAILED"
     )
     assert verdict(refused(0, "Metadata", topic, 0)) == ("pass", [])
+
+
+def test_a_broker_that_was_down_is_named_before_the_errors() -> None:
+    def because(refused: int, closed: int, *pairs: dict[str, Any]) -> list[str]:
+        connections = {"opened": 9, "refused": refused, "closed_by_peer": closed}
+        return list(compare(run(len(pairs), connections=connections), pairs)["because"])
+
+    failed = error(0, 0, 87)
+    gone = pair(0, bucket="closed", answers=[])
+    gone["sent"]["received_ns"] = None
+    assert because(7, 2, failed)[0] == (
+        "a broker of the target was out of reach for a while: 7 connections were refused, and 2 closed"
+    )
+    assert because(0, 2, gone)[0] == "the target closed 2 connections"
+    assert because(0, 2, failed)[0] == "1 Produce: NONE became INVALID_RECORD"  # idle ones, say
+    assert because(7, 2, pair(0)) == []
