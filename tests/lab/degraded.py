@@ -39,6 +39,7 @@ PARTITIONS = 6  # of the largest topic
 DELAY_S = 0.05
 QUOTA = 200.0  # bytes a second, for each client id
 ALTER_QUOTAS = 49
+ATTEMPTS = 6
 DOWN_S = 4.0
 BEGIN, END = "<!-- table of verdicts -->\n", "<!-- end of the table -->"
 
@@ -103,7 +104,14 @@ def _set_quota(cluster: ProxiedCluster, remove: bool) -> None:
         "client_id": "lab",
     }
     frame = encode_request(header, {"entries": [entry], "validate_only": False})
-    wire.ask(cluster.nodes[0].client_port, frame, 20.0)
+    for attempt in range(ATTEMPTS):
+        try:
+            wire.ask(cluster.nodes[attempt % len(cluster.nodes)].client_port, frame, 20.0)
+            break
+        except OSError:  # a broker or the proxy in front of it was too busy
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(1)
     time.sleep(1)  # until all brokers know it
 
 
@@ -227,19 +235,24 @@ def main() -> None:
     wanted = parser.parse_args()
     targets = [each for each in TARGETS if not wanted.names or each.name in wanted.names]
     with tempfile.TemporaryDirectory() as folder:
-        made = list(rows(targets, Path(folder)))
+        for line in rows(targets, Path(folder)):
+            if wanted.write:
+                write_row(line)  # at once: a later target may fail
+            else:
+                sys.stdout.write(line + "\n")
+
+
+def write_row(made: str) -> None:
+    """Write a row into the page; those of other targets stay."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    known = {_subject(line): line for line in (*rest.partition(END)[0].splitlines(), *made)}
+    known = {_subject(line): line for line in (*rest.partition(END)[0].splitlines(), made)}
     table = [
         "| what is wrong with the target | requests sent | correctness | performance | reasons |",
         "| --- | ---: | --- | --- | --- |",
         *(known[target.what] for target in TARGETS if target.what in known),
     ]
-    if wanted.write:
-        text = "\n".join(table)
-        PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{END}{rest.partition(END)[2]}")
-    else:
-        sys.stdout.write("\n".join(made) + "\n")
+    text = "\n".join(table)
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 def _subject(line: str) -> str:

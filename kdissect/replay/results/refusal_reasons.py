@@ -1,4 +1,4 @@
-"""Reasons for errors: brokers of the target were out of reach, or one of the clusters refuses by its settings.
+"""Reasons for errors: brokers of the target were out of reach, or a cluster refuses by its settings.
 
 In: the report on a run. Out: one sentence for each reason, and how many requests could not be sent since the
 target kept their members out. A reason explains errors and takes none away: the verdict stays diverged.
