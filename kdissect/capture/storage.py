@@ -60,10 +60,23 @@ def local_path(path: str) -> str:
     return path.removeprefix(LOCAL)
 
 
+_clients: list[str] = []
+"""The URI of the last file system that this process has made a client of."""
+
+
+def has_clients() -> bool:
+    """Return whether this process has made a client of another file system.
+
+    Such a client has threads, which a fork loses: a client of S3 would wait for them without end.
+    """
+    return bool(_clients)
+
+
 def file_system(uri: str) -> tuple[Any, str]:
     """Return the file system of pyarrow for a URI, and the path in it. Raise OSError if there is none."""
     from pyarrow import fs  # noqa: PLC0415 - takes time, and is seldom wanted
 
+    _clients[:] = [uri]
     for name, same in SAME_SYSTEM.items():
         if uri.startswith(name):
             uri = same + uri[len(name) :]

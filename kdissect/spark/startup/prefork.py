@@ -21,6 +21,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from kdissect.capture.storage import has_clients
 from kdissect.jit import kernel_cache
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.hand_over import PIPES, TAKEN
@@ -51,9 +52,11 @@ def can_prefork(address: Path) -> bool:
     """Return whether a child can be forked here, and reached at a socket.
 
     A process that has used uvloop cannot: after each fork libuv closes its descriptors by their numbers,
-    which are those of other files in a daemon that has closed what it inherited.
+    which are those of other files in a daemon that has closed what it inherited. Nor can one with clients of
+    object stores, whose threads a fork loses: its workers would wait for them without end.
     """
-    return hasattr(os, "fork") and "uvloop" not in sys.modules and fits_socket(address)
+    is_able = hasattr(os, "fork") and "uvloop" not in sys.modules and not has_clients()
+    return is_able and fits_socket(address)
 
 
 def fits_socket(address: Path) -> bool:

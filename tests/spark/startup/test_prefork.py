@@ -6,14 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.capture import storage
 from kdissect.spark.startup import prefork
 from kdissect.spark.startup.prefork import LONGEST_ADDRESS, PreforkedDaemon, can_prefork
 
 
 def test_a_long_path_leaves_no_room_for_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "uvloop", raising=False)  # of a replay before
+    monkeypatch.setattr(storage, "_clients", [])  # of tests before
     assert can_prefork(Path("/tmp/kdissect-x/standby"))
     assert not can_prefork(Path("/" + "x" * LONGEST_ADDRESS))
+
+
+def test_a_process_with_a_client_of_an_object_store_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "uvloop", raising=False)
+    monkeypatch.setattr(storage, "_clients", [])
+    storage.file_system("s3://bucket/captures?region=us-east-1")  # asks nobody yet
+    assert storage.has_clients()
+    assert not can_prefork(Path("/tmp/kdissect-x/standby"))
 
 
 def test_the_child_ends_with_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
