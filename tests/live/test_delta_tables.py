@@ -17,6 +17,7 @@ from kdissect.live.delta_tables import DeltaTables
 from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import BatchStore, Commit
+from kdissect.spark.watch.task_files import LeftFiles
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import environment
 
@@ -59,7 +60,7 @@ def do_batch(store: BatchStore) -> BatchReport:
             files[path] = path
     commit = Commit(batch, names=store.last.names | {f"id-{batch}": f"topic-{batch}"})
     store.commit(attempt, commit, files)
-    return BatchReport(commit, BatchFigures(files=files), 1, 1, 0.1)
+    return BatchReport(commit, BatchFigures(files=LeftFiles(files)), 1, 1, 0.1)
 
 
 def numbers_in(folder: Path, name: str) -> list[tuple[str, int]]:
