@@ -1,9 +1,10 @@
 """The captures, and the pipeline's steps without Spark."""
 
-import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,24 +65,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def far(cluster: Standalone) -> Iterator[Engine]:
-    """Spark on the cluster, beside whatever Spark other tests have in this process."""
+@contextmanager
+def spark_apart(python: Path | None = None) -> Iterator[None]:
+    """Make room for a Spark beside that of other tests in this process. Its workers run `python`."""
     from pyspark import SparkContext
 
-    before = SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm
-    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-    known = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = str(cluster.python)
-    try:
-        with Engine.start(SparkSettings(cluster.master, cluster.confs)) as engine:
-            engine.context()
-            yield engine
-    finally:
-        SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm = before
-        os.environ.pop("PYSPARK_PYTHON")
-        if known is not None:
-            os.environ["PYSPARK_PYTHON"] = known
+    known: Any = SparkContext
+    names = ("_active_spark_context", "_gateway", "_jvm")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(known, name, None)
+        if python is not None:
+            patch.setenv("PYSPARK_PYTHON", str(python))
+        yield
+
+
+@pytest.fixture(scope="module")
+def far(cluster: Standalone) -> Iterator[Engine]:
+    """Spark on the cluster."""
+    with spark_apart(cluster.python), Engine.start(SparkSettings(cluster.master, cluster.confs)) as engine:
+        engine.context()
+        yield engine
 
 
 @pytest.fixture(scope="session")

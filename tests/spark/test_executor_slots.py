@@ -12,6 +12,7 @@ from kdissect.spark.executor_slots import SlotNotices, notice_missing_slots
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
 from tests.helpers.spark_cluster import Standalone
+from tests.spark.conftest import spark_apart
 
 
 def told(*looks: tuple[float, int, int]) -> list[str]:
@@ -72,6 +73,6 @@ def test_a_cluster_that_others_fill_is_told(tmp_path: Path, monkeypatch: pytest.
 
     with Standalone(tmp_path, workers=0) as cluster:
         settings = SparkSettings(cluster.master, confs=cluster.confs, notice=notice)
-        with Engine.start(settings) as engine:
+        with spark_apart(), Engine.start(settings) as engine:
             assert engine.context().parallelize(range(4), 2).sum() == 6
     assert lines[0] == WAITS
