@@ -12,6 +12,7 @@ installed, which implements the protocol of HDFS itself, it is used instead.
 import os
 import secrets
 import shutil
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +61,8 @@ def local_path(path: str) -> str:
     return path.removeprefix(LOCAL)
 
 
-_clients: list[str] = []
-"""The URI of the last file system that this process has made a client of."""
+_made_client = threading.Event()
+"""Set when this process makes a client of another file system."""
 
 
 def has_clients() -> bool:
@@ -69,14 +70,14 @@ def has_clients() -> bool:
 
     Such a client has threads, which a fork loses: a client of S3 would wait for them without end.
     """
-    return bool(_clients)
+    return _made_client.is_set()
 
 
 def file_system(uri: str) -> tuple[Any, str]:
     """Return the file system of pyarrow for a URI, and the path in it. Raise OSError if there is none."""
     from pyarrow import fs  # noqa: PLC0415 - takes time, and is seldom wanted
 
-    _clients[:] = [uri]
+    _made_client.set()
     for name, same in SAME_SYSTEM.items():
         if uri.startswith(name):
             uri = same + uri[len(name) :]

@@ -13,7 +13,7 @@ from kdissect.capture.formats.file_types import STANDARD_INPUT
 from kdissect.cli.filter_options import given_filters, table_filter
 from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
-from kdissect.cli.watch_places import check_cluster_places, opened_store, watched_directory
+from kdissect.cli.watch_places import check_cluster_captures, opened_store, watched_directory
 from kdissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def watch(arguments: argparse.Namespace) -> None:
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
     settings = SparkSettings(master=arguments.master, notice=notice, with_sql=True)
     if not settings.local:
-        check_cluster_places(arguments)
+        check_cluster_captures(arguments)
     with ExitStack() as stack:
         hooks = list(_hook(arguments, stack))
         source = _source(arguments, stack)

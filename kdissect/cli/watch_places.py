@@ -36,7 +36,7 @@ def watched_directory(place: str) -> "WatchedDirectory":
     return WatchedDirectory(directory, without_password(directory))
 
 
-def check_cluster_places(arguments: argparse.Namespace) -> None:
+def check_cluster_captures(arguments: argparse.Namespace) -> None:
     """Raise UsageError if the executors of a cluster could not read the captures of a watch."""
     if arguments.interface is not None or arguments.directory == STANDARD_INPUT:
         raise UsageError("--interface and - keep their packets on this machine: they need --master local[N]")

@@ -19,7 +19,7 @@ from kdissect.spark.watch.watched_directory import WatchedDirectory
 
 STANDARD_INPUT = "standard input"
 RING = "ring"  # name of the folder
-KEPT_SECONDS = 90.0
+KEPT_SECONDS = 90.0  # a minute, and as long as it takes to write a slice of it
 FILES_EACH = 4  # look for new packets: a packet waits for the end of its file
 
 
@@ -58,7 +58,7 @@ class StreamSource(WatchedDirectory):
         return None
 
     def keep_last_minute(self) -> None:
-        """Keep what was read in the last minute, and until a slice of it is written."""
+        """Keep files that were read for KEPT_SECONDS, so that a slice of the last minute can be written."""
         self._ring.keep_seconds = KEPT_SECONDS
 
     def account(self, report: BatchReport) -> None:

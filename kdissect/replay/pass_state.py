@@ -218,19 +218,19 @@ class ReadOrder:
 
     def missing_of_answer(self, index: int) -> int | None:
         """Return a request that the captured answer of a fetch needs; None if all have ended."""
-        for partition, read in self.captured.reads(index).items():
-            missing = self.missing_write(partition, read.following)
-            if missing is not None:
-                return missing
-        return self.missing_before(index)
+        read = self.captured.reads(index)
+        missing = self._missing_of((partition, each.following) for partition, each in read.items())
+        return self.missing_before(index) if missing is None else missing
 
     def missing_of_shared(self, index: int) -> int | None:
         """Return a produce of what a fetch of a share group was handed out; None if all have ended."""
-        for partition, acquired in self._shares.acquired(index).items():
-            missing = self.missing_write(partition, acquired.following)
-            if missing is not None:
-                return missing
-        return None
+        acquired = self._shares.acquired(index)
+        return self._missing_of((partition, each.following) for partition, each in acquired.items())
+
+    def _missing_of(self, followings: Iterable[tuple[TopicPartition, int]]) -> int | None:
+        """Return a produce that wrote before one of these captured offsets and has not ended."""
+        missing = (self.missing_write(partition, offset) for partition, offset in followings)
+        return next((each for each in missing if each is not None), None)
 
     def missing_begin(self, partitions: Iterable[TopicPartition], sent_ns: int) -> int | None:
         """Return a fetch by which a share group begins to read partitions before they are written.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.watch_places import absolute, check_cluster_places, opened_store, watched_directory
+from kdissect.cli.watch_places import absolute, check_cluster_captures, opened_store, watched_directory
 from kdissect.errors import UsageError
 from kdissect.spark.watch.table_places import FarTables, NearTables
 from kdissect.spark.watch.watched_directory import WatchedDirectory
@@ -21,9 +21,9 @@ def test_directories_may_be_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("words", [["-"], ["--interface", "lo"]])
 def test_packets_of_this_machine_are_not_for_a_cluster(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--interface and - keep their packets on this machine"):
-        check_cluster_places(parse(["watch", *words]))
+        check_cluster_captures(parse(["watch", *words]))
     for place in ([], ["--out", "here"], ["--out", "s3://bucket/out"]):
-        check_cluster_places(parse(["watch", "s3://bucket/ring", *place]))
+        check_cluster_captures(parse(["watch", "s3://bucket/ring", *place]))
 
 
 def test_a_place_that_is_not_there_is_one_sentence(tmp_path: Path, s3: str) -> None:

@@ -36,6 +36,7 @@ from tests.lab.process import Child
 
 BATCH_SIZES = (1, 3, 50)
 TOPICS = {"orders": 3, "clicks": 3}
+RATES = {"librdkafka": 200.0, "kafka-python": 50.0}
 READY_S, LAST_S = 3.0, 8.0
 
 
@@ -100,11 +101,13 @@ def ring_of(cluster: Cluster, folder: Path, seconds: int) -> Iterator[Path]:
         yield folder
 
 
-def clients_of(cluster: Cluster, folder: Path, seconds: int) -> list[launch.Client]:
-    """Start producers and consumers."""
+def clients_of(
+    cluster: Cluster, folder: Path, seconds: float, rates: Mapping[str, float] = RATES
+) -> list[launch.Client]:
+    """Start a producer and a consumer of each library for each topic; `rates` are records a second."""
     started = []
     for topic in TOPICS:
-        for library, rate in (("librdkafka", 200.0), ("kafka-python", 50.0)):
+        for library, rate in rates.items():
             job = Job(
                 f"{topic}-{library}", "produce", cluster.bootstrap, (topic,),
                 records=round(rate * seconds), per_second=rate,

@@ -27,16 +27,14 @@ from confluent_kafka.admin import AdminClient
 
 from tests.helpers.command import COMMAND, environment
 from tests.lab import releases
-from tests.lab.clients import launch
-from tests.lab.clients.job import Job
 from tests.lab.cluster import KraftCluster, Node
-from tests.lab.watch import TOPICS, ring_of
+from tests.lab.watch import TOPICS, clients_of, ring_of
 
 FROZEN_S, DEAD_S, CALM_S = 8.0, 12.0, 40.0
 KEEPS_UP_S, PATIENCE_S = 4.0, 120.0
 """A watch keeps up if a line is so little behind its packets. It starts while brokers and clients do."""
 
-RATE = 50.0  # records a second of each topic
+RATES = {"librdkafka": 50.0}  # so few clients leave processors to the watch
 FILE_SECONDS = 5
 MOST_S = 5.0
 OPTIONS = {"file": [], "interface": [], "immediate": ["--immediate"]}
@@ -88,19 +86,6 @@ def watched(way: str, cluster: KraftCluster, folder: Path) -> Iterator[Told]:
         process.terminate()
         process.wait()
         thread.join()
-
-
-def started_clients(cluster: KraftCluster, folder: Path) -> list[launch.Client]:
-    """Start a producer and a consumer of each topic."""
-    clients, seconds = [], PATIENCE_S + FROZEN_S + DEAD_S + 3 * CALM_S
-    for topic in TOPICS:
-        job = Job(
-            f"{topic}-producer", "produce", cluster.bootstrap, (topic,), records=round(RATE * seconds),
-            per_second=RATE,
-        )  # fmt: skip
-        reader = Job(f"{topic}-reader", "consume", cluster.bootstrap, (topic,), group=f"readers-of-{topic}")
-        clients += [launch.start("librdkafka", one, folder) for one in (job, reader)]
-    return clients
 
 
 @contextmanager
@@ -155,7 +140,8 @@ def look(way: str) -> bool:
             for topic, partitions in TOPICS.items():
                 cluster.create_topic(topic, partitions, 3, {})
             with ring_of(cluster, folder / "ring", FILE_SECONDS), watched(way, cluster, folder) as told:
-                clients = started_clients(cluster, folder)
+                seconds = PATIENCE_S + FROZEN_S + DEAD_S + 3 * CALM_S
+                clients = clients_of(cluster, folder, seconds, RATES)
                 if not told.keeps_up.wait(PATIENCE_S):
                     raise RuntimeError("the watch does not keep up: other work uses the machine")
                 found = [harm(how, cluster, told) for how in (frozen, killed)]

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.effects import Answer, Coroutine, ask, pause, until
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import default_handler, until_group_allows
+from kdissect.replay.handlers.sending import AGAIN_NS, default_handler, until_group_allows
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 
 NOT_THERE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
-AGAIN_NS = 250_000_000
 
 
 def groups(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

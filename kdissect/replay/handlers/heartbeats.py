@@ -15,13 +15,12 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine, pause
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import send_to_coordinator, until_group_allows
+from kdissect.replay.handlers.sending import AGAIN_NS, STATE_PAUSES, send_to_coordinator, until_group_allows
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
 
 UNCHANGED_MS = -1  # the rebalance timeout of a heartbeat that says nothing of it
-AGAIN_NS, MOST_PAUSES = 250_000_000, 20  # until a member of a share group is assigned partitions
 NAMED_BY_CLIENT = 1  # ConsumerGroupHeartbeat from which members choose their ids (KIP-1082)
 
 
@@ -71,7 +70,7 @@ NOTHING: Tree = {"topic_partitions": ()}  # an assignment
 def _until_assigned(context: ReplayContext, live: LiveMember, answer: Answer) -> Coroutine[Answer]:
     """Send heartbeats until a member is assigned partitions, or refused. Return the last answer."""
     part = answer.part
-    for _ in range(MOST_PAUSES):
+    for _ in range(STATE_PAUSES):
         if live.owned or not live.is_in or answer.errors or not answer.body:
             break
         context.notes.counts["heartbeats sent again until partitions are assigned"] += 1

@@ -20,6 +20,11 @@ from kdissect.replay.target.leaders import REFRESH_NS
 from kdissect.replay.target.producers import SequenceNumbering
 
 EARLIER_BATCH = "a batch before this one"
+AGAIN_NS = 250_000_000
+"""The pause before a request is sent again, since the target does not have yet what it is about."""
+
+STATE_PAUSES = 20
+"""So many pauses at most, until the target has written the state of share groups."""
 
 
 def until_ended(context: ReplayContext, index: int, what: str) -> Coroutine[None]:

@@ -20,7 +20,7 @@ from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, pause
 from kdissect.replay.handlers.fetch_patience import SHORTEST_MS, scaled_wait_ms, shared_wait_ms
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import until_group_allows
+from kdissect.replay.handlers.sending import AGAIN_NS, STATE_PAUSES, until_group_allows
 from kdissect.replay.handlers.share_patience import in_turn, until_turn, until_written, wait_ms_for_records
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
@@ -36,7 +36,6 @@ from kdissect.replay.target.share_sessions import (
 
 FIRST_VERSION, RENEWALS = 1, 2  # version 0 was an early access; members can renew what they hold
 SINCE_RENEWALS = ("share_acquire_mode", "is_renew_ack")
-AGAIN_NS, MOST_PAUSES = 250_000_000, 20  # until the topic with the state of share groups is there
 USUAL_RECORDS = 500  # max.poll.records of a client that nobody configured
 LIMITS = ("min_bytes", "max_bytes", "max_records", "batch_size", "share_acquire_mode", "is_renew_ack")
 
@@ -195,7 +194,7 @@ def _send_until_begun(
     a later one of its node, which leaves out partitions that have no error any more.
     """
     last = answers = yield from _send(context, item, live, member, parts)
-    for _ in range(MOST_PAUSES):
+    for _ in range(STATE_PAUSES):
         refused = [each for each in last if ErrorCode.UNKNOWN_SERVER_ERROR in each.errors]
         waiting = [each for each in last if not each.errors and _begins(context, item, member, each)]
         if not (refused or waiting) or item.error:

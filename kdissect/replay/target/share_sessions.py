@@ -127,9 +127,11 @@ class ShareMember:
 
 @dataclass(slots=True)
 class GroupSupply:
-    """How many records of each partition the members of a group have had by now, each time of each record."""
+    """Records that a group was handed out so far. One that is handed out again counts again."""
 
-    captured: Counter[TopicPartition] = field(default_factory=Counter)  # by the fetches that had their turn
+    captured: Counter[TopicPartition] = field(
+        default_factory=Counter
+    )  # in the capture, by fetches that had their turn
     handed_out: Counter[TopicPartition] = field(default_factory=Counter)  # by the target
 
 

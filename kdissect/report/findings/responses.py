@@ -4,7 +4,7 @@ The first line of a rule's docstring says what it reports and from which thresho
 it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +102,7 @@ def _closed(context: FindingContext) -> Closed:
         for request in ended
         if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS
         and request.api_key not in LEFT_BEHIND
-        and request.first_ns < crossed_ns.get(request.location.connection, request.first_ns + 1)
+        and not _crossed(request, crossed_ns)
     ]
     late, cut = (
         requests if context.believes_unanswered(count_exchanges(requests)) else [] for requests in (late, cut)
@@ -110,8 +110,14 @@ def _closed(context: FindingContext) -> Closed:
     return Closed(late, cut, count_exchanges(ended) - count_exchanges(late) - count_exchanges(cut))
 
 
+def _crossed(request: Observation, crossed_ns: Mapping[int | None, int]) -> bool:
+    """Return whether a request crossed the close of its connection by the server."""
+    from_ns = crossed_ns.get(request.location.connection)
+    return from_ns is not None and request.first_ns >= from_ns
+
+
 def _crossed_ns(context: FindingContext) -> dict[int | None, int]:
-    """Return for each connection that its server closed from when on requests crossed that."""
+    """Return when requests began to cross the close, for each connection that its server closed."""
     columns = context.facts.columns
     closed_ns = columns.ints("closed_ns")
     known = columns.equals("closed_by", "server") & (closed_ns > 0)

@@ -155,7 +155,7 @@ class BatchJob:
         """Return the files of the tasks of an attempt."""
         before = self._store.state()
         if self._engine.settings.local:
-            return AttemptFiles(_text(before), str(attempt.state), _text(attempt.out))
+            return AttemptFiles(before, attempt.state, attempt.out)
         return returned_files(before, self._settings.partitions, attempt.out is not None)
 
     def _write(self, figures: BatchFigures, attempt: Attempt) -> None:
@@ -256,10 +256,6 @@ class BatchJob:
 
 def _partition_number(partition: int) -> int:
     return partition
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:

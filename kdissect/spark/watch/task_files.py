@@ -48,10 +48,6 @@ class LeftFiles:
 class TaskFiles(Protocol):
     """See the module's text. Methods raise OSError."""
 
-    @property
-    def has_rows(self) -> bool:
-        """Return whether rows are wanted: else they are counted only."""
-
     def state(self, partition: int) -> tuple[bytes, str] | None:
         """Return the state that the batch before left for a partition, and its name.
 
@@ -59,7 +55,7 @@ class TaskFiles(Protocol):
         """
 
     def folder(self) -> AbstractContextManager[Path | None]:
-        """Return the folder for the rows of one attempt at a task; None if no rows are wanted."""
+        """Return the folder for the rows of one attempt at a task; None if they are only counted."""
 
     def leave(self, partition: int, state: bytes, folder: Path | None, paths: Sequence[str]) -> LeftFiles:
         """Leave a state, and the files of rows below the folder."""
@@ -69,30 +65,25 @@ class TaskFiles(Protocol):
 class AttemptFiles:
     """Folders of this machine. An attempt at a task that is done again has files under names of its own."""
 
-    before: str | None
+    before: Path | None
     """Folder of the states of the batch before."""
-    after: str
-    out: str | None
-
-    @property
-    def has_rows(self) -> bool:
-        """Return whether rows are wanted."""
-        return self.out is not None
+    after: Path
+    out: Path | None
 
     def state(self, partition: int) -> tuple[bytes, str] | None:
         """Return the state that the batch before left."""
         if self.before is None:
             return None
-        path = Path(self.before, state_name(partition))
+        path = self.before / state_name(partition)
         return path.read_bytes(), str(path)
 
     def folder(self) -> AbstractContextManager[Path | None]:
         """Return a folder below that of the rows."""
-        return nullcontext(None if self.out is None else Path(self.out, secrets.token_hex(8)))
+        return nullcontext(None if self.out is None else self.out / secrets.token_hex(8))
 
     def leave(self, partition: int, state: bytes, folder: Path | None, paths: Sequence[str]) -> LeftFiles:
         """Write the state. The rows are where they belong."""
-        write_private(Path(self.after, state_name(partition)), state)
+        write_private(self.after / state_name(partition), state)
         return LeftFiles({path: f"{folder.name}/{path}" for path in paths} if folder else {})
 
 

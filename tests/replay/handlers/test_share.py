@@ -10,7 +10,8 @@ import pytest
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
-from kdissect.replay.handlers.share import MOST_PAUSES, learn_acquired
+from kdissect.replay.handlers.sending import STATE_PAUSES
+from kdissect.replay.handlers.share import learn_acquired
 from kdissect.replay.pass_state import PassNotes
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.share_sessions import OwnShareSession
@@ -147,7 +148,7 @@ def test_a_target_that_never_keeps_state_of_share_groups_is_asked_a_few_times() 
     member.heartbeat(0, 0)
     member.fetch(50, 0)
     done = replay(member.script, sharing, FULL, target=TARGET)
-    assert len(done.sent(FETCH)) == 1 + MOST_PAUSES
+    assert len(done.sent(FETCH)) == 1 + STATE_PAUSES
     assert done.buckets() == {"answered": 2}
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ from kdissect.spark.startup.prefork import LONGEST_ADDRESS, PreforkedDaemon, can
 
 def test_a_long_path_leaves_no_room_for_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "uvloop", raising=False)  # of a replay before
-    monkeypatch.setattr(storage, "_clients", [])  # of tests before
+    monkeypatch.setattr(storage, "_made_client", threading.Event())  # of tests before
     assert can_prefork(Path("/tmp/kdissect-x/standby"))
     assert not can_prefork(Path("/" + "x" * LONGEST_ADDRESS))
 
 
 def test_a_process_with_a_client_of_an_object_store_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "uvloop", raising=False)
-    monkeypatch.setattr(storage, "_clients", [])
+    monkeypatch.setattr(storage, "_made_client", threading.Event())
     storage.file_system("s3://bucket/captures?region=us-east-1")  # asks nobody yet
     assert storage.has_clients()
     assert not can_prefork(Path("/tmp/kdissect-x/standby"))

@@ -21,8 +21,7 @@ def files_of(folder: Path, batch: int, returns: bool) -> TaskFiles:
     before = folder / f"state-{batch - 1}" if batch else None
     if returns:
         return returned_files(before, PARTITIONS, has_rows=True)
-    after = folder / f"state-{batch}"
-    return AttemptFiles(str(before) if before else None, str(after), str(folder / "attempt"))
+    return AttemptFiles(before, folder / f"state-{batch}", folder / "attempt")
 
 
 def run_batches(

@@ -31,17 +31,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield started
 
 
+def command_of(
+    cluster: Standalone, tmp_path: Path, ring: Path, out: str | Path
+) -> tuple[list[str | Path], dict[str, str]]:
+    """Return the words of a watch on the cluster, and its variables."""
+    settings = "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
+    (tmp_path / "spark-defaults.conf").write_text(settings)
+    words: list[str | Path] = ["watch", ring, "--out", out, "--master", cluster.master]
+    words += ["--every", "200ms", "--settle", "0s", "--format", "jsonl", "--quiet"]
+    variables = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_PYTHON": str(cluster.python)}
+    return words, variables
+
+
 def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp_path: Path) -> None:
     ring, out, shared = tmp_path / "ring", tmp_path / "out", tmp_path / "shared"
     whole = write_ring(tmp_path / "whole", ring_files(CAPTURES / "old-broker.pcap", 9)[:3])
     for folder in (ring, shared):
         folder.mkdir()
     shutil.copy(whole[0], ring)
-    settings = "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
-    (tmp_path / "spark-defaults.conf").write_text(settings)
-    words = ["watch", ring, "--out", out, "--master", cluster.master, "--every", "200ms", "--settle", "0s"]
-    words += ["--until-idle", "3s", "--format", "jsonl", "--quiet"]
-    variables = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_PYTHON": str(cluster.python)}
+    words, variables = command_of(cluster, tmp_path, ring, out)
+    words += ["--until-idle", "3s"]
     running = subprocess.Popen(
         [*COMMAND, *map(str, words)], env=environment(**variables), stderr=subprocess.PIPE
     )
@@ -67,11 +76,7 @@ def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp
 def test_tables_and_checkpoint_are_in_an_object_store(cluster: Standalone, s3: str, tmp_path: Path) -> None:
     parts = ring_files(CAPTURES / "old-broker.pcap", 6)
     ring, out = tmp_path / "ring", f"s3://captures/{tmp_path.name}/out{s3}"
-    settings = "".join(f"{name} {value}\n" for name, value in cluster.confs.items())
-    (tmp_path / "spark-defaults.conf").write_text(settings)
-    words = ["watch", ring, "--out", out, "--master", cluster.master, "--every", "200ms", "--settle", "0s"]
-    words += ["--format", "jsonl", "--quiet"]
-    variables = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_PYTHON": str(cluster.python)}
+    words, variables = command_of(cluster, tmp_path, ring, out)
     write_ring(ring, parts[:3])
     running = subprocess.Popen(
         [*COMMAND, *map(str, words)], env=environment(**variables), stdout=subprocess.PIPE

@@ -43,13 +43,14 @@ def test_both_kinds_leave_the_same(tmp_path: Path) -> None:
         folder = tmp_path / str(returns)
         for name in ("state", "out"):
             (folder / name).mkdir(parents=True)
-        files: TaskFiles = AttemptFiles(None, str(folder / "state"), str(folder / "out"))
+        files: TaskFiles = AttemptFiles(None, folder / "state", folder / "out")
         if returns:
             files = returned_files(None, 2, has_rows=True)
-        assert files.has_rows
+        with files.folder() as rows:
+            assert rows is not None
         assert files.state(0) is None
         assert attempt(folder, files) == expected
-        after: TaskFiles = AttemptFiles(str(folder / "state"), "", None)
+        after: TaskFiles = AttemptFiles(folder / "state", folder, None)
         if returns:
             after = returned_files(folder / "state", 2, has_rows=False)
         found = after.state(1)
@@ -59,6 +60,7 @@ def test_both_kinds_leave_the_same(tmp_path: Path) -> None:
 
 
 def test_rows_that_nobody_wants_have_no_folder(tmp_path: Path) -> None:
-    for files in (AttemptFiles(None, str(tmp_path), None), returned_files(None, 1, has_rows=False)):
-        assert not files.has_rows
+    for files in (AttemptFiles(None, tmp_path, None), returned_files(None, 1, has_rows=False)):
+        with files.folder() as rows:
+            assert rows is None
         assert leave(files, 0).paths == {}
