@@ -95,6 +95,7 @@ class Player:
         self._thinks = setup.schedule.pace is Pace.THINK
         count = len(setup.replay_input.items) if self._thinks else 0
         self._answered_ns = array("q", [NONE]) * count  # when requests have ended, only at pace think
+        self._last_answer_ns = -1
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_peer_closed(self._refresh_leaders)
 
@@ -261,7 +262,10 @@ class Player:
         behind_ns = 0
         if self._schedule.pace is Pace.SCHEDULE:
             behind_ns = now_ns - (self._timers.next_ns or now_ns)
-        refused = pool.counters.refused_in_a_row
+        counters = pool.counters
+        if self._last_answer_ns >= counters.refused_since_ns:  # one broker is down, and others answer
+            counters.refused_in_a_row = 0
+        refused = counters.refused_in_a_row
         reason = self._limits.reason_to_stop(now_ns, now_ns - start_ns, behind_ns, refused)
         if pool.failure is not None:
             reason = str(pool.failure)
@@ -412,6 +416,8 @@ class Player:
     def _end(self, queue: ConnectionQueue, index: int, received_ns: int | None) -> None:
         """Begin what waited for a request: the next one of its connection, and others."""
         self._limits.end(queue)
+        if received_ns is not None:
+            self._last_answer_ns = received_ns
         self._settle(index, received_ns)
         if queue.blocked or self._thinks or not queue.waiting:  # else its next request has its time
             self._advance(queue)

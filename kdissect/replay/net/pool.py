@@ -23,6 +23,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Ask, Coroutine, Part, Reply, Spawn, T, Until
 from kdissect.replay.net.auth import Handshake, HandshakeFailed, authenticate, shake_hands
 from kdissect.replay.net.connection import BrokerTransport, Connection
+from kdissect.replay.net.reconnect_backoff import ReconnectBackoff
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
@@ -42,6 +43,7 @@ class PoolCounters:
     opened: int = 0
     refused: int = 0
     refused_in_a_row: int = 0
+    refused_since_ns: int = 0  # the first of these, on the clock of the run
     closed_by_peer: int = 0
     throttled: int = 0  # responses with a throttle time
     throttle_ms: int = 0
@@ -87,6 +89,7 @@ class ConnectionPool:
         self._timer_count = 0
         self._next_tick_ns = 0
         self._handshakes: dict[Connection, Handshake] = {}
+        self._backoff = ReconnectBackoff()
 
     # Time
 
@@ -269,8 +272,17 @@ class ConnectionPool:
         made = Connection(owner, node, address, self._transport, self._deadline_ns)
         self.connections[owner, node] = made
         self._owned.setdefault(owner, {})[node] = made
-        self._transport.connect(made, address)
+        connect = partial(self._connect, made)
+        again_ns = self._backoff.end_ns(owner, node)
+        if again_ns > self.now_ns:
+            self.at(again_ns, connect)
+        else:
+            connect()
         return made
+
+    def _connect(self, connection: Connection) -> None:
+        if not connection.closed:
+            self._transport.connect(connection, connection.address)
 
     def open(self, owner: Hashable, node: int) -> None:
         """Make a connection that will be wanted soon."""
@@ -302,6 +314,7 @@ class ConnectionPool:
             return None
         self.counters.opened += 1
         self.counters.refused_in_a_row = 0
+        self._backoff.made(connection.owner, connection.node)
         self._handshakes[connection] = shake_hands(
             self._settings.credentials, self._cluster.learn_versions, self._nonce
         )
@@ -309,8 +322,12 @@ class ConnectionPool:
 
     def refused(self, connection: Connection, reason: str) -> None:
         """Note that a connection could not be made."""
-        self.counters.refused += 1
-        self.counters.refused_in_a_row += 1
+        counters = self.counters
+        counters.refused += 1
+        counters.refused_in_a_row += 1
+        if counters.refused_in_a_row == 1:
+            counters.refused_since_ns = self.now_ns
+        self._backoff.failed(connection.owner, connection.node, self.now_ns)
         if not self._cluster.nodes:
             self.failure = AbortRun(f"{format_address(*connection.address)} cannot be reached: {reason}")
         self.drop(connection)

@@ -15,7 +15,7 @@ from kdissect.replay.disposition import (
     check,
 )
 from kdissect.replay.net.connection import Connection
-from kdissect.replay.settings import Breaker, Caps, Pace
+from kdissect.replay.settings import Address, Breaker, Caps, Pace
 from tests.helpers.paper_target import MS, PaperTarget, Script, play, replay, settings, topology
 
 FIND = 10  # FindCoordinator: a read that needs nothing
@@ -92,6 +92,26 @@ def test_refused_connections_stop_the_run() -> None:
     assert "refused" in done.player.stopped
     assert sum(done.buckets().values()) == 30
     assert done.buckets()["failed to send"] in (5, 6)  # one may have begun before the fifth was refused
+
+
+class HalfDead(PaperTarget):
+    """One whose node 2 refuses connections for two seconds."""
+
+    def connect(self, link: Connection, address: Address) -> None:
+        self.refuse = link.node == 2 and self.now_ns < 2000 * MS
+        super().connect(link, address)
+
+
+@pytest.mark.parametrize("pace", [Pace.THINK, Pace.ASAP])
+def test_a_broker_that_is_back_soon_costs_few_requests(pace: Pace) -> None:
+    """Connections to a broker that is down pause as clients do, and others go on."""
+    script = asks(Script(), [float(at) for at in range(300)], connection=1)  # goes to node 2
+    asks(script, [at * 100.0 for at in range(40)], connection=2)
+    paper = HalfDead(lambda *_: FOUND)
+    done = play(script.capture(), script.shelf, paper, topology(leaders=2), settings(pace=pace))
+    assert not done.player.stopped
+    assert 5 <= done.buckets()["failed to send"] <= 8
+    assert done.buckets()["answered"] >= 332
 
 
 def test_the_breaker_stops_on_errors_that_the_capture_did_not_have() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -155,6 +156,33 @@ def test_a_connection_that_the_target_closes_is_reported() -> None:
     pool.on_peer_closed(lambda: told.append(1))
     pool.lost(pool.connection("one", 1))
     assert (told, pool.counters.closed_by_peer, pool.connections) == ([1], 1, {})
+
+
+def test_a_node_that_refuses_is_asked_again_after_pauses_that_grow() -> None:
+    refused_ns = []
+    paper = PaperTarget(lambda *_: {}, delay_ns=0, refuse=True)
+
+    def main() -> Coroutine[None]:
+        for _ in range(8):
+            yield from ask_one(LIST_GROUPS._replace(node=1))
+            refused_ns.append(paper.now_ns)
+        paper.refuse = False
+        yield from ask_one(LIST_GROUPS._replace(node=1))
+        pool.leave("owner")
+        paper.refuse = True
+        yield from ask_one(LIST_GROUPS._replace(node=1))
+        refused_ns.append(paper.now_ns)
+        yield from ask_one(LIST_GROUPS._replace(node=1))
+        refused_ns.append(paper.now_ns)
+
+    pool = paper.board = ConnectionPool(settings(), topology(), paper, lambda: "")
+    ends: list[object] = []
+    pool.wake(0)
+    pool.run(main(), "owner", lambda *end: ends.append(end))
+    paper.run(None, 60 * S, lambda: bool(ends))
+    pauses = [(after - before) // MS for before, after in pairwise(refused_ns)]
+    assert pauses[:7] == [50, 100, 200, 400, 800, 1000, 1000]
+    assert pauses[7:] == [1000, 50]  # the pause before the connection that was made, and the first one anew
 
 
 def test_the_throttle_time_stands_first_where_it_does() -> None:
