@@ -53,7 +53,7 @@ PARTITIONS_OF: Mapping[int, PartitionFields] = {
 
 @dataclass(slots=True)
 class TargetCluster:
-    """Facts about the target by now; `turn` counts how often leaders were learnt anew."""
+    """Facts about the target by now; `turn` counts how often nodes, topics or leaders were others than before."""
 
     admission: Admission
     cluster_id: str | None = None
@@ -77,6 +77,7 @@ class TargetCluster:
         _check_number(len(nodes))
         for address in nodes.values():
             self.admission.admit(address)
+        before = self.nodes, dict(self.topics)
         self.nodes = nodes
         self.racks = {broker["node_id"]: broker.get("rack") for broker in body["brokers"]}
         self.cluster_id = body.get("cluster_id") or self.cluster_id
@@ -91,7 +92,8 @@ class TargetCluster:
             internal = bool(topic.get("is_internal"))
             self.topics[topic["name"]] = TargetTopic(identity, leaders, replicas, internal, epochs)
             names.learn(topic["name"], identity)
-        self.turn += 1
+        if (self.nodes, self.topics) != before:
+            self.turn += 1
 
     def learn_versions(self, body: Tree) -> None:
         """Learn from an ApiVersions response: what one node speaks limits what is sent to all."""

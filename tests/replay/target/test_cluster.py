@@ -30,9 +30,10 @@ def test_metadata_tells_nodes_leaders_ids_and_epochs() -> None:
     assert (cluster.topics["orders"].epochs, cluster.topics["orders"].replicas) == ({0: 8}, 2)
     assert names.id_of("orders") == b"o" * 16
     cluster.learn_metadata({"brokers": [], "topics": []}, names)  # of a broker that knows nothing yet
-    assert cluster.turn == 1
+    cluster.learn_metadata(metadata(2), names)
+    assert cluster.turn == 1  # nothing is other than before
     cluster.learn_metadata(metadata(3), names)  # a leader that is not there
-    assert cluster.leader("orders", 0) == ANY
+    assert (cluster.leader("orders", 0), cluster.turn) == (ANY, 2)
 
 
 def test_an_address_that_is_not_admitted_changes_nothing() -> None:

@@ -124,6 +124,7 @@ class PreparedRequests:
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
         self._last_index = -1  # the last request that was looked at
+        self._stale_index = -1  # up to this one, requests were prepared for leaders that have moved
         self._exhausted = items is None  # no request is left
 
     def __len__(self) -> int:
@@ -173,17 +174,18 @@ class PreparedRequests:
         return None
 
     def make_now(self, item: ReplayItem) -> PreparedRequest | None:
-        """Return a request prepared whose turn comes before anybody has looked at it.
+        """Return a request prepared whose turn has come, and that was not prepared for the present leaders.
 
         None if its handler has to send it.
         """
-        if self._exhausted or item.request.index <= self._last_index:
+        looked_at = self._exhausted or item.request.index <= self._last_index
+        if looked_at and item.request.index > self._stale_index:
             return None
         return _prepare(self._context, item, self._templates)
 
     def _forget(self) -> None:
         """Drop all that was prepared for other leaders."""
-        self._turn = self._context.cluster.turn
+        self._turn, self._stale_index = self._context.cluster.turn, self._last_index
         for index in self._prepared:
             self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._prepared.clear()

@@ -106,5 +106,7 @@ def test_leaders_that_move_make_what_is_prepared_stale() -> None:
     loaded = load(script.capture(), script.shelf, wanted)
     made = PreparedRequests(new_context(wanted, loaded, known, lambda: 0, script.shelf.get), loaded.items)
     made.make()
+    assert made.make_now(loaded.items[0]) is None  # it was prepared, and would have been taken
     known.turn += 1
     assert made.take(0) is None
+    assert made.make_now(loaded.items[0]) is not None
