@@ -53,7 +53,7 @@ PARTITIONS_OF: Mapping[int, PartitionFields] = {
 
 @dataclass(slots=True)
 class TargetCluster:
-    """Facts about the target by now; `turn` counts how often nodes, topics or leaders were others than before."""
+    """Facts about the target by now; `turn` counts how often nodes, topics or leaders have changed."""
 
     admission: Admission
     cluster_id: str | None = None
