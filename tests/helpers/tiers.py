@@ -1,9 +1,19 @@
-"""Parameters of a test of which a few are enough for the quick tier (tests/conftest.py)."""
+"""Parameters of a test of which a few are enough: for the quick tier (tests/conftest.py), or for a change."""
 
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+ALL = os.environ.get("KDISSECT_ALL") == "1"
+Value = TypeVar("Value")
+
+
+def spread(values: Iterable[Value], count: int) -> list[Value]:
+    """Return so many of the values, evenly spread from the first on; with KDISSECT_ALL=1 all of them."""
+    listed = list(values)
+    return listed if ALL else listed[:: -(-len(listed) // count)]
 
 
 def slow_after(count: int, values: Iterable[Any]) -> list[Any]:

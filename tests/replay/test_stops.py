@@ -126,8 +126,7 @@ def test_a_signal_ends_every_other_phase_with_a_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(("stop", "processes"), [(signal.SIGINT, "1"), (signal.SIGTERM, "2")])
 def test_a_signal_ends_a_run_with_its_report(tmp_path: Path, stop: signal.Signals, processes: str) -> None:
     with null_target() as target:
         run = start(tmp_path / "run", target, "--processes", processes)

@@ -39,7 +39,7 @@ from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 
-CAPTURE = CAPTURES / "broker-restart.pcapng"
+CAPTURE, SMALL = CAPTURES / "broker-restart.pcapng", CAPTURES / "refusals.pcapng"
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]
 
@@ -66,8 +66,8 @@ def test_the_same_tables(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
     """Check every table once, a job of uncompiled work each; `test_same_tables` has more ways to split."""
-    expected = dissected(splits_of(CAPTURE))
-    work = AnalysisWork(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 7 + 1), partitions=7)
+    expected = dissected(splits_of(SMALL))
+    work = AnalysisWork(splits_of(SMALL, split_bytes=SMALL.stat().st_size // 7 + 1), partitions=7)
     target = TableDirectory(tmp_path / "tables")
     target.write(jobs.tables(far.session(), work, list(TABLES)), TableFormat.PARQUET)
     found = read(tmp_path / "tables")

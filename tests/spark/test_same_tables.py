@@ -42,7 +42,7 @@ def test_any_number_of_splits_partitions_and_batches(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "partitions", "rows"), [(64, 3, 64), (2, 7, 16)])
+@pytest.mark.parametrize(("count", "partitions", "rows"), [(24, 3, 64), (2, 7, 16)])
 @pytest.mark.parametrize("capture", HARDEST, ids=lambda path: path.name, indirect=True)
 def test_many_splits_partitions_and_batches(
     capture: Path,
