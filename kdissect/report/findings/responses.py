@@ -4,7 +4,7 @@ The first line of a rule's docstring says what it reports and from which thresho
 it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_PO
 from kdissect.protocol.error_codes import (
     LEADER_MOVED,
     NOT_THE_CONTROLLER,
+    SEQUENCE_ERRORS,
     ErrorCode,
     is_retriable,
 )
@@ -65,6 +66,17 @@ ENDED_NS = 10**9
 
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
+
+BEHIND_WHICH = LEADER_MOVED | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
+"""Errors after which a producer sends a batch again, with those that were under way behind it.
+
+Until it has, each of these is out of order. In the first moments of a transaction that is usual: the one
+before is still ending (KIP-890).
+"""
 
 STALE_NS = 2 * 10**9
 """One client that asks the wrong broker for less than this had old metadata, as any client may."""
@@ -259,7 +271,10 @@ def errors_by_client(
     without: frozenset[ApiKey] = frozenset(),
 ) -> Judgement | None:
     """Any of these errors."""
-    errors = [error for error in context.errors(wanted) if error.api_key not in without]
+    return _by_client([error for error in context.errors(wanted) if error.api_key not in without], title)
+
+
+def _by_client(errors: Sequence[Observation], title: str) -> Judgement | None:
     groups = group_by(
         errors,
         lambda error: (
@@ -279,6 +294,20 @@ def errors_by_client(
     ]
     clients = counted(len({error.client for error in errors}), "client")
     return Judgement(f"{title}: {counted(count_requests(errors), 'request')} at {clients}", rows)
+
+
+def sequence_gap(context: FindingContext) -> Judgement | None:
+    """Any of these errors that does not follow from a batch in front, which was refused for the moment."""
+    refused: dict[tuple[str, str | None], list[int]] = {}
+    for error in context.errors(BEHIND_WHICH):
+        refused.setdefault((error.client, error.partition), []).append(error.first_ns)
+
+    def follows(error: Observation) -> bool:
+        begins = refused.get((error.client, error.partition), ())
+        return any(begin_ns <= error.first_ns and error.last_ns <= begin_ns + PAUSE_NS for begin_ns in begins)
+
+    gaps = [error for error in context.errors(SEQUENCE_ERRORS) if not follows(error)]
+    return _by_client(gaps, "Producer sequences broken")
 
 
 def controller_moved(context: FindingContext) -> Judgement | None:

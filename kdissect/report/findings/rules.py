@@ -12,7 +12,6 @@ from kdissect.protocol.error_codes import (
     CORRUPT,
     OVERSIZED,
     PRODUCER_FENCED_OUT,
-    SEQUENCE_ERRORS,
     SETTING_REFUSED,
     ErrorCode,
 )
@@ -62,7 +61,7 @@ RULES = (
     FindingRule(
         "sequence_gap",
         CRITICAL,
-        partial(responses.errors_by_client, wanted=SEQUENCE_ERRORS, title="Producer sequences broken"),
+        responses.sequence_gap,
         "A batch of an idempotent producer is missing, or the broker forgot the producer. If retries do not "
         "fill the gap, records are lost.",
         "what happened to the previous batch (no response, connection closed, refused); the producer's log; "

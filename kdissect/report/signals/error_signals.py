@@ -14,7 +14,7 @@ only if they last.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.error_codes import (
     COORDINATOR_ERRORS,
     FETCH_SESSION_ERRORS,
@@ -81,6 +81,9 @@ NAMED = 3
 REPLICA = "broker-"
 FIRST_REQUESTS = frozenset({ApiKey.JOIN_GROUP, ApiKey.INIT_PRODUCER_ID})
 """Requests that a client sends to a coordinator first. A coordinator that is loading refuses it, too."""
+
+FRESH_NS = 2 * SECOND
+"""The first heartbeat of a member of KIP-848, which joins by it, comes so soon after its connection."""
 
 
 def error_signals(context: SignalContext) -> Iterator[Signal]:
@@ -187,13 +190,19 @@ def _left(context: SignalContext, kind: str, errors: Sequence[Observation]) -> I
         by_server.setdefault(context.servers.name(place.server_host, place.server_port), []).append(error)
     for server, rows in sorted(by_server.items()):
         for spell in spells(rows, SPELL_NS):
-            if not _is_first_contact(spell):
+            if not _is_first_contact(context, spell):
                 yield _move(kind, server, spell)
 
 
-def _is_first_contact(spell: Sequence[Observation]) -> bool:
+def _is_first_contact(context: SignalContext, spell: Sequence[Observation]) -> bool:
     """Return whether few requests were refused, and all of them before the server served the group at all."""
-    return count_requests(spell) < REPEATED and all(row.api_key in FIRST_REQUESTS for row in spell)
+    return count_requests(spell) < REPEATED and all(_is_first_request(context, row) for row in spell)
+
+
+def _is_first_request(context: SignalContext, row: Observation) -> bool:
+    if row.api_key not in EPOCH_HEARTBEATS:
+        return row.api_key in FIRST_REQUESTS
+    return row.last_ns - context.first_seen(row.location.connection or 0) < FRESH_NS
 
 
 def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:

@@ -149,6 +149,12 @@ class SignalContext:
         known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
         return int(self.connections.closed_ns[row]) if known else self.begin_ns
 
+    def first_seen(self, connection: int) -> int:
+        """Return the time of the first packet of a connection; the begin of the capture if unknown."""
+        row = int(np.searchsorted(self.facts.numbers, connection))
+        known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
+        return int(self.connections.first_ns[row]) if known else self.begin_ns
+
     def is_closed(self, connection: int) -> bool:
         """Return whether the end of a connection was captured."""
         row = int(np.searchsorted(self.facts.numbers, connection))

@@ -47,6 +47,28 @@ def coordinator_is_still_loading(story: Story) -> None:
     heartbeats(line, 12_500, 29_000, "app-1", 1)
 
 
+def coordinator_of_members_by_heartbeat_is_still_loading(story: Story) -> None:
+    """Two members of a new group of KIP-848 join by a heartbeat that is refused on a fresh connection."""
+    for number in range(2):
+        line = member(story, f"app-{number}", 9_990, 2 + number)
+        request = {"group_id": "readers", "member_id": f"m-{number}", "rebalance_timeout_ms": 300_000}
+        request |= {"member_epoch": 0, "subscribed_topic_names": ["orders"], "topic_partitions": []}
+        refused = {"error_code": ErrorCode.NOT_COORDINATOR, "member_id": f"m-{number}"}
+        for at_ms, answer in ((10_000, refused), (12_000, {"member_epoch": 1, "member_id": f"m-{number}"})):
+            line.call(at_ms + number, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, request, answer)
+
+
+def batches_follow_one_that_a_transaction_holds_up(story: Story) -> None:
+    """The transaction before is still ending: its batch is refused, and so are those under way behind it."""
+    line = member(story, "bank", 9_000)
+    produce(line, 9_100)
+    produce(line, 10_000, error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    for number in range(3):
+        produce(line, 10_005 + number, error=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    for number in range(8):
+        produce(line, 10_100 + 200 * number)
+
+
 def replicas_start_together(story: Story) -> None:
     """Five processes of one name on one host start within seconds, and each rebalances the others."""
     for number in range(5):
@@ -245,6 +267,8 @@ def readers_of_one_name(story: Story) -> None:
 STORIES = (
     readers_of_one_name,
     coordinator_is_still_loading,
+    coordinator_of_members_by_heartbeat_is_still_loading,
+    batches_follow_one_that_a_transaction_holds_up,
     replicas_start_together,
     static_members_restart,
     cooperative_rolling_deployment,
