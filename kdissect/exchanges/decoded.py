@@ -15,6 +15,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response, enveloped_api
 from kdissect.protocol.kafka07.message_codec import decode_kafka07_request, decode_kafka07_response
 from kdissect.protocol.schema.registry import APIS, request_header_version
+from kdissect.streams.request_header import LEAST_OF_A_CLIENT_ID
 
 NO_KEY = -1
 _HEADER_START = Struct(">hh4xh")  # API key, its version, length of the client id
@@ -54,9 +55,9 @@ class DecodedExchange:
 
     @property
     def client_id(self) -> str | None:
-        """The client id of the request."""
+        """The client id of the request; its first bytes if the capture cut it."""
         frame = None if self.exchange.is_token else self.exchange.request
-        if self._request is None and frame is not None and not self.exchange.is_kafka07:
+        if frame is not None and not self.exchange.is_kafka07:
             return header_client_id(frame.data)
         return self.request.header.get("client_id") if self.request else None
 
@@ -104,14 +105,17 @@ class DecodedExchange:
 
 
 def header_client_id(frame: bytes) -> str | None:
-    """Return the client id in the header of a request, without decoding the rest; None if it has none."""
+    """Return the client id in the header of a request, without decoding the rest; None if it has none.
+
+    It is as in the tables: the first bytes of one that was cut, if they tell who it is.
+    """
     if len(frame) < CLIENT_ID_AT:
         return None
     key, version, size = _HEADER_START.unpack_from(frame)
-    stop = CLIENT_ID_AT + size
-    if size < 0 or stop > len(frame) or not _has_client_id(key, version):
+    text = frame[CLIENT_ID_AT : CLIENT_ID_AT + max(size, 0)]
+    if size < 0 or len(text) < min(size, LEAST_OF_A_CLIENT_ID) or not _has_client_id(key, version):
         return None
-    return frame[CLIENT_ID_AT:stop].decode("utf-8", "surrogateescape")
+    return text.decode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=1024)

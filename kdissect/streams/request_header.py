@@ -24,6 +24,7 @@ NOTHING, FAINT, WEAK, PLAIN_ID, PLAIN_BODY = range(5)  # how much a header says:
 LENGTH_BYTES = 4
 # Offsets of the fields of a request, from its length on.
 KEY_AT, VERSION_AT, CORRELATION_AT, CLIENT_SIZE_AT, CLIENT_AT = 4, 6, 8, 12, 14
+LEAST_OF_A_CLIENT_ID = 12  # bytes that tell who it is, if the capture cut the others
 HEADER_VIEW = 270  # bytes: a length, a request header and a client id of the usual longest size
 SHORTEST_SURE = CLIENT_AT  # bytes: a length and a request header without client id
 SHORTEST_REQUEST = 8  # bytes: ControlledShutdown 0 has no client id in its header

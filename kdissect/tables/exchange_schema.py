@@ -40,8 +40,8 @@ EXCHANGE_COLUMNS = (
     Column(
         "client_id",
         TEXT,
-        "client id of the request",
-        null=f"{NO_REQUEST}, or it names none",
+        "client id of the request; its first bytes where its packet was cut within it",
+        null=f"{NO_REQUEST}, it names none, or fewer than 12 bytes of it were captured",
         names="client",
         source=Source("client_id", REQUEST_SIDE),
     ),

@@ -22,6 +22,12 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     Int64s,
 )
+from kdissect.streams.request_header import (
+    CLIENT_AT,
+    CLIENT_SIZE_AT,
+    LEAST_OF_A_CLIENT_ID,
+    LENGTH_BYTES,
+)
 
 Bools = NDArray[np.bool_]
 MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
@@ -47,12 +53,29 @@ class MessageColumns:
             np.full(len(rows), side == RESPONSE_SIDE),
             MOST_ROWS,
         )
+        if side == REQUEST_SIDE:
+            self._keep_cut_client_ids(frames["start"][rows], frames["stop"][rows])
         read = len(self.columns.messages)
         # The exchanges before this one were read, or have no such side.
         self.reach = int(rows[read]) if read < len(rows) else self.count
         self.message_of = np.full(self.count, -1, np.int64)  # of each exchange
         self.message_of[rows[:read]] = np.arange(read)
         self.derived: dict[str, tuple[Int64s, ...]] = {}  # what several tables need, made once
+
+    def _keep_cut_client_ids(self, start: Int64s, stop: Int64s) -> None:
+        """Keep the first bytes of client ids in which the capture cut their packets.
+
+        Many captures have 96 bytes of each packet: then these are 16 bytes or more of a client id.
+        """
+        columns = self.columns
+        cut = columns.fault_reason == Reason.CUT
+        cut &= columns.fault_position == CLIENT_SIZE_AT - LENGTH_BYTES
+        rows = np.flatnonzero(cut)
+        text = start[rows] + CLIENT_AT - LENGTH_BYTES
+        known = stop[rows] - text
+        rows, text, known = (values[known >= LEAST_OF_A_CLIENT_ID] for values in (rows, text, known))
+        if len(rows):
+            columns.messages.put_spans("client_id", rows, text, known)
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Return a column of numbers for each exchange, and where it is present."""

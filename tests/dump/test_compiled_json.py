@@ -119,4 +119,9 @@ def test_the_client_id_is_that_of_the_decoded_header() -> None:
             frame, _ = frames(rng, key, min(version, api.versions[-1]))
             frame = frame[:2] + version.to_bytes(2, "big") + frame[4:]
             for data in (frame, frame[: rng.randrange(30)], b"\x7f\x7f" + frame[2:]):
-                assert header_client_id(data) == decode_request(data).header.get("client_id")
+                known, found = decode_request(data).header.get("client_id"), header_client_id(data)
+                if known is None and found is not None:  # cut, and long enough to tell
+                    assert len(found) >= 12
+                    assert data.endswith(found.encode("utf-8", "surrogateescape"))
+                else:
+                    assert found == known

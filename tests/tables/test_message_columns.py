@@ -38,6 +38,24 @@ def test_columns_agree_with_the_plain_codec(batch: ExchangeBatch) -> None:
         assert clients[row] == decode_request(data).header.get("client_id")
 
 
+@pytest.mark.parametrize(("captured", "known"), [(12, 12), (11, 0)])
+def test_a_client_id_may_be_cut_within_it(batch: ExchangeBatch, captured: int, known: int) -> None:
+    exchanges = batch.exchanges.copy()
+    rows = np.flatnonzero(exchanges["status"] != ORPHAN_RESPONSE)
+    whole = text_column(
+        batch.arena, *MessageColumns(batch, REQUEST_SIDE, rows).spans("client_id")
+    ).to_pylist()
+    row = next(row for row in rows.tolist() if len(whole[row]) < 12)
+    start = int(exchanges["request"]["start"][row])
+    arena = batch.arena.copy()
+    arena[start + 8 : start + 10] = 0, 18
+    arena[start + 10 : start + 28] = np.frombuffer(b"broker-1-fetcher-0", np.uint8)
+    exchanges["request"]["stop"][row] = start + 10 + captured
+    columns = MessageColumns(batch._replace(arena=arena, exchanges=exchanges), REQUEST_SIDE, rows)
+    clients = text_column(arena, *columns.spans("client_id")).to_pylist()
+    assert clients[row] == (b"broker-1-fetcher-0"[:known].decode() or None)
+
+
 def test_parts_have_every_exchange_once(batch: ExchangeBatch, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(part.exchanges) for part, _, _ in read_messages(batch)] == [len(batch.exchanges)]
     monkeypatch.setattr(message_columns, "MOST_ROWS", 8)

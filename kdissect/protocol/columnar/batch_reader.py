@@ -141,6 +141,12 @@ class Table:
         taken.length[places] = self.values[rows[places], slot + 1]
         return taken
 
+    def put_spans(self, column: str, rows: Ints, start: Ints, length: Ints) -> None:
+        """Set a column of byte strings at some rows, before anybody has asked for it."""
+        slot = _slot(self.registers, column, "span")
+        self.present[rows] |= 1 << slot
+        self.values[rows, slot], self.values[rows, slot + 1] = start, length
+
     def _present(self, slot: int) -> NDArray[np.bool_]:
         there: NDArray[np.bool_] = (self.present & (1 << slot)) != 0
         return there

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.model.incidents import Impact, Signal, Subject
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
+from kdissect.report.signals.server_names import FETCHER
 
 SECOND = 10**9
-REPLICA = re.compile(r"broker-\d+-fetcher-\d+ ")
+REPLICA = re.compile(FETCHER.pattern + " ")
 """Replica fetchers are no clients of anybody who asks whom an incident hurt."""
 
 CLIENT_WEIGHT = 2.0

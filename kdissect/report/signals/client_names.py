@@ -13,11 +13,12 @@ from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.named_rows import client_rows
+from kdissect.report.signals.server_names import FETCHER
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
 from kdissect.report.wording import client_text
 
-BROKERS_OWN = re.compile(r"broker-\d+-fetcher-\d+|AddPartitionsManager-client-\d+|TxnMarkerSender.*")
+BROKERS_OWN = re.compile(rf"{FETCHER.pattern}|AddPartitionsManager-client-\d+|TxnMarkerSender.*")
 """Client ids that brokers have when they talk to each other."""
 
 HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)

@@ -13,8 +13,8 @@ from typing import Any
 from kdissect.report.query.topic_names import Address, node_ids
 from kdissect.text import LOOPBACK_HOSTS, format_address
 
-FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")
-"""The client id of a replica fetcher, with the node id of the follower."""
+FETCHER = re.compile(r"broker-(\d{1,9})-f[etchr]*(?:-\d*)?")
+"""The client id of a replica fetcher, with the node id of the follower; packets may be cut within it."""
 
 Fetcher = tuple[Address, int]
 """Server from which a follower fetches, and the follower's node id."""

@@ -36,4 +36,5 @@ def test_another_port_of_the_one_broker_of_a_host_is_that_broker():
 def test_replica_fetchers_are_known_by_their_client_id():
     assert follower_of("broker-12-fetcher-0") == 12
     assert follower_of("broker-12") is None
+    assert [follower_of(cut) for cut in ("broker-1-fetcher", "broker-10-fetche")] == [1, 10]
     assert follower_of(None) is None
