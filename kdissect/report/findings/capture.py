@@ -5,6 +5,7 @@ from statistics import median
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import api_name
+from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -102,13 +103,15 @@ def capture_loss(context: FindingContext) -> Judgement | None:
     """Captures that lost 1 % of the bytes or packets, or have one direction only of Kafka connections."""
     totals = context.connections
     rows: list[Evidence] = []
-    missing = ""
+    missing, untold = "", "requests without a response may have had one"
     # Bytes cut off by the snap length are counted as lost, too.
     whole = totals.lost_bytes + totals.bytes_to_server + totals.bytes_to_client - totals.cut_bytes
     on_the_way = context.facts.holes
     lost = totals.lost_bytes - int(context.facts.columns.ints("lost_bytes")[on_the_way].sum())
     if lost > 0 and lost >= SERIOUS_LOSS * whole:
-        how = " since packets are cut" if 2 * totals.cut_bytes >= lost else ""
+        how = ""
+        if 2 * totals.cut_bytes >= lost:
+            how, untold = " since packets are cut", "names and errors behind the cut cannot be told"
         missing = f", {format_size(lost)} ({format_share(lost / whole)}) missing{how}"
         captured = (context.facts.columns.ints("lost_bytes") > 0) & ~on_the_way
         lossy = select_connections(context, captured, "lost_bytes")
@@ -125,8 +128,21 @@ def capture_loss(context: FindingContext) -> Judgement | None:
     for client, connections in group_connections(select_connections(context, one_way), client_label):
         detail = f"captured in one direction only, to {server_label(connections[0])}"
         rows.append(connection_evidence(client, detail, connections))
-    title = f"The capture is incomplete{missing}: requests without a response may have had one"
-    return Judgement(title, rows) if rows else None
+    if _most(context, one_way):
+        sender = "clients" if context.facts.columns.ints("bytes_to_server")[one_way].any() else "servers"
+        missing += f", with only what {sender} sent on {counted(int(one_way.sum()), 'connection')}"
+        untold = "latencies, and what the other side said, cannot be told"
+    return Judgement(f"The capture is incomplete{missing}: {untold}", rows) if rows else None
+
+
+def _most(context: FindingContext, one_way: Mask) -> bool:
+    """Return whether most Kafka connections have the same direction only."""
+    columns = context.facts.columns
+    to_server, to_client = (
+        int((columns.ints(f"bytes_to_{end}")[one_way] > 0).sum()) for end in ("server", "client")
+    )
+    of_kafka = int(columns.equals("protocol", "kafka").sum())
+    return min(to_server, to_client) == 0 and 2 * max(to_server, to_client) > of_kafka
 
 
 def _row(subject: str, detail: str, count: int, location: Location | None = None) -> Evidence:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.aggregate.grouping import Mask, encode, group_rows
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import (
@@ -30,7 +31,7 @@ from kdissect.report.findings.finding_context import (
     Judgement,
     Observation,
 )
-from kdissect.report.model.findings import Evidence
+from kdissect.report.model.findings import Evidence, Severity
 from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, client_text, counted
 from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_size
@@ -221,13 +222,30 @@ def acks_leader(context: FindingContext) -> Judgement | None:
 
 
 def refused_by_kafka_4(context: FindingContext) -> Judgement | None:
-    """Clients that use API versions which Kafka 4.0 refuses (KIP-896)."""
+    """Clients that use API versions which Kafka 4.0 refuses (KIP-896); a note if brokers answer them all."""
     rows = [
         observed(client, f"{_versions(requests)}{_software(requests)}", requests)
         for (client,), requests in group_by(context.of_kind("refused_version"), _client)
     ]
     title = f"{counted(len(rows), 'client')} used API versions that Kafka 4.0 refuses"
-    return Judgement(title, rows) if rows else None
+    return Judgement(title, rows, None if _is_refused(context) else Severity.NOTE) if rows else None
+
+
+def _is_refused(context: FindingContext) -> bool:
+    """Return whether a connection has no response to such requests at all, or the error that says so."""
+    sent, unanswered = (_by_connection(context, kind) for kind in ("refused_version", "unanswered"))
+    errors = context.errors((ErrorCode.UNSUPPORTED_VERSION,))
+    return any(unanswered[key] >= count for key, count in sent.items()) or any(
+        (one.location.connection, one.api_key) in sent for one in errors
+    )
+
+
+def _by_connection(context: FindingContext, kind: str) -> Counter[tuple[int | None, int | None]]:
+    """Return the number of requests of a kind of observation by connection and API."""
+    count: Counter[tuple[int | None, int | None]] = Counter()
+    for one in context.of_kind(kind):
+        count[one.location.connection, one.api_key] += one.exchanges
+    return count
 
 
 def old_message_format(context: FindingContext) -> Judgement | None:

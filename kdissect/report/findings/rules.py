@@ -261,7 +261,7 @@ RULES = (
     ),
     FindingRule(
         "old_message_format",
-        WARNING,
+        NOTE,
         clients.old_message_format,
         "Records travel in the format before Kafka 0.11: no headers, no idempotence, and converted by the "
         "broker at a cost.",

@@ -69,6 +69,26 @@ def test_a_capture_that_says_what_it_dropped():
         assert [one.name for one in found] == ["capture_loss"] * expected
 
 
+def loss_told(*connections):
+    """Return the sentence about what the capture of these connections lacks."""
+    tables = {"connections": paper_capture.table(list(connections), CONNECTIONS)}
+    (found,) = build_report(summarise(tables), CaptureFacts(packets=100)).findings
+    return found.title
+
+
+def test_a_capture_of_cut_packets_says_that_errors_are_behind_the_cut():
+    title = loss_told(connection(1, lost_bytes=500, cut_bytes=500))
+    assert title.endswith("missing since packets are cut: names and errors behind the cut cannot be told")
+
+
+def test_a_capture_of_one_direction_says_whose():
+    one_way = {"server_rtt_ns": None, "client_acks": 0, "server_acks": 0, "closed_by": None}
+    title = loss_told(connection(1, bytes_to_server=500, bytes_to_client=0, **one_way))
+    assert "with only what clients sent on 1 connection: latencies, and" in title
+    title = loss_told(connection(1, bytes_to_server=0, bytes_to_client=500, **one_way))
+    assert "with only what servers sent on 1 connection: latencies, and" in title
+
+
 def test_what_a_starved_capture_lacks_is_told():
     assert manifest_entry("starved.pcapng")["dropped_packets"] > 0
     finding = findings_of("starved.pcapng")["capture_loss"]

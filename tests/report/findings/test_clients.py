@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kdissect.report.model.findings import Severity
 from kdissect.report.wording import client_id_text, client_text
 from tests.helpers.finding_cases import (
     FindingCase,
@@ -108,6 +109,13 @@ CASES: dict[str, FindingCase] = {
         incident="refusals.pcapng",
     ),
 }
+
+
+@pytest.mark.parametrize(("took_ns", "severity"), [(MS, Severity.NOTE), (None, Severity.WARNING)])
+def test_old_versions_that_a_broker_answers_are_a_note(took_ns, severity) -> None:
+    status = {} if took_ns else {"status": "unanswered"}
+    found = report(many(3, (8, "OffsetCommit", 1), 1, took_ns, **status)).findings
+    assert {one.name: one.severity for one in found}["kafka_4_refuses"] is severity
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -37,7 +37,7 @@ GRAVE: dict[str, set[str]] = {
     "transactions.pcapng": set(),
     "tls.pcapng": set(),
     "rebalances.pcapng": set(),
-    "old-broker.pcap": {"kafka_4_refuses", "old_message_format"},
+    "old-broker.pcap": set(),
     "sasl.pcapng": {"authentication_failed", "unanswered_cut"},
     "neglect.pcapng": {"records_too_large", "transactions_open"},
     "habits.pcapng": {"producer_fenced", "metadata_storm", "connection_churn", "empty_fetch_loop"},
