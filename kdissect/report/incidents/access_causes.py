@@ -131,6 +131,20 @@ ACCESS_CAUSES = (
         "listener",
     ),
     Cause(
+        name="session_expired",
+        layer=Layer.CLIENT,
+        severity=Severity.WARNING,
+        anchors=("sessions_expired",),
+        judge=stated(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="servers close three or more connections of a client that had logged in, each in a request, "
+        "all at one age, and none with a second login",
+        against="connections end all at once: then the server ended",
+        means="The listener bounds how long a login counts (connections.max.reauth.ms), and the client does "
+        "not log in again in time.",
+        next="connections.max.reauth.ms of the listener; whether the client's library knows KIP-368",
+    ),
+    Cause(
         name="missing_right",
         layer=Layer.CLIENT,
         severity=Severity.CRITICAL,

@@ -10,13 +10,15 @@ from kdissect.report.incidents import policy_causes, server_causes, symptom_caus
 from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
-from kdissect.report.incidents.client_links import LED_BY_CLIENTS
+from kdissect.report.incidents.client_links import LED_BY_CLIENTS, stated
 from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, REPLICAS
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.frozen_causes import broker_frozen
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
+from kdissect.report.incidents.load_causes import LOAD_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.incidents.rolling_restart import brokers_stopped
+from kdissect.report.incidents.storage_causes import STORAGE_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
@@ -197,6 +199,7 @@ CAUSES = (
         next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "
         "is slow, its followers",
     ),
+    *STORAGE_CAUSES,
     Cause(
         name="connection_limit",
         layer=Layer.SERVER,
@@ -255,6 +258,7 @@ CAUSES = (
     *CLUSTER_CAUSES,
     *ACCESS_CAUSES,
     *CLIENT_CAUSES,
+    *LOAD_CAUSES,
     *GROUP_CAUSES,
     Cause(
         name="errors_repeated",
@@ -269,6 +273,33 @@ CAUSES = (
         next="the name of the error; the client and what it asks for",
     ),
     Cause(
+        name="joins_unread",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("joins_unread",),
+        judge=stated(0.5),
+        links=(Link(("client_restarts", "connections_storm", "connection_churn"), Relation.CLIENT),),
+        needs="clients join groups in six rounds or more, and the capture cut all of these messages",
+        against="",
+        means="Their group comes together again and again, and stands still each time. The reason is in "
+        "bytes that were not captured.",
+        next="the same with whole packets (tcpdump -s 0); the log of the client that is named first",
+    ),
+    Cause(
+        name="answers_unread",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("answers_unread",),
+        judge=stated(0.5),
+        links=(Link(("metadata_storm", "connections_storm", "connection_churn"), Relation.CLIENT),),
+        needs="a client asks for metadata of topics four times or more, over 5 s or more, sends nothing "
+        "else, and the capture cut all of these messages",
+        against="it writes or reads",
+        means="The client gets no answer that it can work with: the topic is not there, it may not see it, "
+        "or nobody leads it. The error is in bytes that were not captured.",
+        next="the same with whole packets (tcpdump -s 0); the client's log",
+    ),
+    Cause(
         name="requests_unanswered",
         layer=Layer.SYMPTOM,
         severity=CRITICAL,
@@ -280,6 +311,23 @@ CAUSES = (
         against="a server that froze or a path that is dead explains it",
         means="These requests hang: the server does not answer them, or the answer does not arrive.",
         next="the server's log for these clients; retransmissions on the path",
+    ),
+    Cause(
+        name="connections_lost",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("connections_ended",),
+        judge=symptom_causes.connections_lost,
+        links=(
+            Link(("unanswered_cut", "connection_churn"), Relation.CLIENT),
+            Link(("unanswered_cut",), Relation.SERVER),
+        ),
+        needs="most connections of a server end within a moment, three or more of two or more clients, with "
+        "requests under way",
+        against="the server died or was stopped, or its clients ended",
+        means="Something ended them all at once: a load balancer or proxy that was restarted, a firewall, "
+        "or a server that was back at once.",
+        next="what stands between these clients and the server; the server's log at that moment",
     ),
     Cause(
         name="slow_responses",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED, error_name
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
-from kdissect.report.incidents.client_links import LED_BY_CLIENTS, joined
+from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, LED_BY_CLIENTS, joined, stated
 from kdissect.report.incidents.network_causes import EVER
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
@@ -28,6 +28,9 @@ EARLY_NS = 3 * SECOND
 
 APART_NS = 15 * SECOND
 """Clients back off: the search for a coordinator of one group and of another may begin so far apart."""
+
+FENCED_NS = 60 * SECOND
+"""Clients notice a broker that lost its controller when their requests time out, after 30 s by default."""
 
 NAMED = 3
 LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
@@ -198,7 +201,85 @@ def follower_behind(case: Case) -> Diagnosis | None:
     )
 
 
+def broker_fenced(case: Case) -> Diagnosis | None:
+    """A broker does not know that its partitions have other leaders: it refuses nobody for that."""
+    own = case.anchor
+    knows = ("connections_ended", "attempts_refused", "leadership_left", "path_silent", "server_silent")
+    if case.near(knows, Relation.SERVER, FENCED_NS, FENCED_NS):
+        return None
+    waiting = case.near(("requests_open",), Relation.SUBJECT, FENCED_NS, FENCED_NS)
+    if own.kind == "leaders_moved" and not waiting:
+        return None
+    what = f"{counted(sum(one.requests for one in waiting), 'request')} to it wait; {own.sentence}"
+    return Diagnosis(
+        own.subject,
+        min(one.begin_ns for one in (own, *waiting)),
+        None,
+        f"{capitalized(own.subject.name)} lost its controller at {format_clock(own.begin_ns)} or before, and "
+        f"serves on as if it led: {what if waiting else own.sentence}",
+        0.75,
+        (own, *waiting),
+        speaks_for=("it keeps its connections, and refuses nobody as the wrong leader",),
+    )
+
+
+def clusters_mixed(case: Case) -> Diagnosis:
+    """A server lacks topics that others serve."""
+    plain = stated(0.85)(case)
+    return plain._replace(
+        headline=capitalized(plain.headline),
+        speaks_for=("all brokers of a cluster know of all topics, and others serve these",),
+        speaks_against=("a broker that is cut off from its controller does not know new topics, either",),
+    )
+
+
 CLUSTER_CAUSES = (
+    Cause(
+        name="broker_fenced",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("leader_deserted", "leaders_moved"),
+        judge=broker_fenced,
+        links=(
+            Link(
+                ("requests_open", "follower_silent", "leader_deserted", *LATENCY, *REPLICAS),
+                Relation.SERVER,
+                FENCED_NS,
+                FENCED_NS,
+            ),
+            Link(
+                ("unanswered_timeout", "unanswered_cut", "leader_moved"),
+                Relation.SERVER,
+                FENCED_NS,
+                FENCED_NS,
+            ),
+        ),
+        needs="all followers stop to fetch from a broker within a second, or Metadata tells that its "
+        "partitions moved away, while it keeps its connections, refuses nobody for it, and takes writes or "
+        "leaves requests open",
+        against="its connections end, nothing arrives from it, or it says that it leads no more",
+        means="The broker does not reach its controller, which has given its partitions to others. It does "
+        "not know: writes with acks=all wait for followers that have left, with acks=1 they will be lost.",
+        next="the path from this broker to the controllers (their listener and port); its log",
+    ),
+    Cause(
+        name="clusters_mixed",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("topic_elsewhere",),
+        judge=clusters_mixed,
+        links=(
+            Link(("topic_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
+            *FOLLOWS_A_CLIENT,
+        ),
+        needs="a server answers UNKNOWN_TOPIC_OR_PARTITION four times or more, over 3 s or more, for a topic "
+        "that it never serves, and that other servers serve meanwhile",
+        against="the topic was created or deleted meanwhile",
+        means="Clients are sent to a broker of another cluster: by their bootstrap servers, a name, or a "
+        "load balancer. Or the broker is cut off from the controller of its own.",
+        next="bootstrap.servers of these clients, and what the address stands for; the cluster id of that "
+        "broker (kafka-cluster cluster-id)",
+    ),
     Cause(
         name="too_few_in_sync_replicas",
         layer=Layer.CLUSTER,

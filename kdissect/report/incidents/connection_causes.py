@@ -76,6 +76,8 @@ def wrong_advertised_listener(case: Case) -> Diagnosis | None:
 def connections_reset(case: Case) -> Diagnosis | None:
     """Connections of a host are reset one by one."""
     reset = case.anchor
+    if case.near(("sessions_expired",), Relation.CLIENT, EVER, 0):
+        return None
     limit = ("all of them reach about the same age",) if reset.measures["one_age"] else ()
     return diagnose(
         case,

@@ -61,6 +61,8 @@ def poison_record(case: Case) -> Diagnosis | None:
 
 def rebalance_loop(case: Case) -> Diagnosis | None:
     """A client starts again and again; where it always begins at one offset, the record there may be why."""
+    if case.near(("offsets_uncommitted",), Relation.CLIENT, 60 * SECOND, 60 * SECOND):
+        return None  # it lives long enough, and reads everything again each time
     stuck = [
         signal
         for signal in case.near(("offset_repeated",), Relation.CLIENT, 30 * SECOND, 30 * SECOND)
@@ -238,6 +240,20 @@ GROUP_CAUSES = (
         "in each life of a client that starts again and again",
         means="The consumer fails at a record and begins again before it: nothing behind it is processed.",
         next="the record at this offset; how the consumer handles errors (skip, or a dead letter topic)",
+    ),
+    Cause(
+        name="offsets_not_committed",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("offsets_uncommitted",),
+        judge=stated(0.85),
+        links=FOLLOWS_A_GROUP,
+        needs="a member of a group begins again at the offset at which the group had begun, after 20 records "
+        "or more, and nobody commits offsets of the group in the capture",
+        against="",
+        means="A group goes on where it has committed. Without commits its members begin where "
+        "auto.offset.reset says, so records are processed again after each start, or left out.",
+        next="enable.auto.commit of the consumer, or where its code commits; auto.offset.reset",
     ),
     Cause(
         name="rebalances_by_topics",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.model.incidents import Impact, Signal, Subject
+from kdissect.report.signals.client_names import BROKERS_OWN
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
-from kdissect.report.signals.server_names import FETCHER
 
 SECOND = 10**9
-REPLICA = re.compile(FETCHER.pattern + " ")
-"""Replica fetchers are no clients of anybody who asks whom an incident hurt."""
+BROKERS = re.compile(rf"(?:{BROKERS_OWN.pattern}) at ")
+"""Clients that brokers themselves are, and nobody who asks whom an incident hurt."""
 
 CLIENT_WEIGHT = 2.0
 """A client that is touched weighs as much as so many seconds of waiting, or as many failed requests."""
@@ -28,7 +28,7 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     signals = tuple(signals)
     for signal in signals:
         wait_ns[signal.kind] += signal.wait_ns
-        clients.update(name for name in signal.clients if not REPLICA.match(name))
+        clients.update(name for name in signal.clients if not BROKERS.match(name))
     of = _requests(signals, kinds)
     requests = sum(of.values())
     return Impact(

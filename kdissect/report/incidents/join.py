@@ -30,10 +30,7 @@ MAX_INCIDENTS = 200
 MAX_EVIDENCE = 20
 
 UNEXPLAINED, TIMES_AS_MUCH = ("latency_changed", "rate_changed"), 10
-"""Causes that only say that something changed, and how much more they must hurt to stand in front.
-
-A warning about a client must hurt so many times as much as a critical incident of another client.
-"""
+"""Causes that only say that something changed, and how much more they must hurt to stand in front."""
 
 EARLY_NS = SECOND
 """A signal that ended this long before an incident began is none of its consequences."""
@@ -121,10 +118,13 @@ def _lies_with_clients(one: Candidate) -> bool:
     return one.cause.layer is Layer.CLIENT or one.diagnosis.subject.kind is SubjectKind.CLIENT
 
 
-def _rank_among_clients(one: Candidate) -> tuple[bool, float, int]:
-    is_note, weight, begin_ns = _rank(one)
+def _rank_among_clients(one: Candidate) -> tuple[bool, tuple[bool, float, int]]:
+    """Return the place of an incident among those of clients.
+
+    A client that waits, or asks too much, still works, however much that costs.
+    """
     critical = (one.diagnosis.severity or one.cause.severity) is Severity.CRITICAL
-    return is_note, weight * TIMES_AS_MUCH if critical else weight, begin_ns
+    return not critical, _rank(one)
 
 
 def _candidate(

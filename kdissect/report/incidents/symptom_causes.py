@@ -12,6 +12,9 @@ WENT_AWAY = 4
 """A client that sends so many times fewer requests has ended, or moved to another host."""
 
 CLIENTS_NAMED = 3
+LOST, LOST_CLIENTS = 3, 2
+"""So many connections, of so many clients, do not end together by chance."""
+
 TIMES = ("before", "after")
 MORE_REQUESTS = 2
 """A client that sends so many times the requests as latency rises makes it rise."""
@@ -166,6 +169,27 @@ def requests_unanswered(case: Case) -> Diagnosis | None:
         0.6,
         (waiting,),
         speaks_against=("the response may come after the end of the capture",),
+    )
+
+
+def connections_lost(case: Case) -> Diagnosis | None:
+    """Connections of several clients to a server end together, in the midst of requests."""
+    ended = case.anchor
+    count, cut, again_ns = (ended.measures[name] for name in ("connections", "cut", "again_ns"))
+    if count < LOST or len(ended.clients) < LOST_CLIENTS or not cut:
+        return None
+    back = "nobody connected to it again in the capture"
+    if again_ns:
+        back = f"the next connection to it began {format_duration(again_ns - ended.begin_ns)} later"
+    return Diagnosis(
+        ended.subject,
+        ended.begin_ns,
+        ended.end_ns,
+        f"{counted(count, 'connection')} to {ended.subject.name} ended together at "
+        f"{format_clock(ended.begin_ns)} with {counted(cut, 'request')} under way, and {back}",
+        0.6,
+        (ended,),
+        speaks_against=("nothing in the capture shows why",),
     )
 
 

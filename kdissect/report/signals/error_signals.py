@@ -6,6 +6,7 @@
     coordinator_missing the same, where a group or a transactional id has no coordinator for so long
     leadership_left     a server refuses requests for partitions that it led
     coordinator_left    a server refuses requests of groups or transactions that it coordinated
+    storage_failed      a server cannot read or write the log of partitions
 
 Clients back off between attempts, so attempts with up to `APART_NS` between them are one spell. Errors that
 belong to ordinary life (a join without a member id, the first look-up of a coordinator, a rebalance) count
@@ -74,6 +75,7 @@ ERROR_KINDS = (
     SignalKind("coordinator_missing", "a group or transaction has no coordinator", SignalCounts.ERRORS),
     SignalKind("leadership_left", "a server refuses partitions that it led", SignalCounts.ERRORS),
     SignalKind("coordinator_left", "a server refuses groups that it coordinated", SignalCounts.ERRORS),
+    SignalKind("storage_failed", "a server cannot reach the log of partitions", SignalCounts.ERRORS),
 )
 NO_COORDINATOR = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 LOST_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -94,6 +96,7 @@ def error_signals(context: SignalContext) -> Iterator[Signal]:
     yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
     moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]
     yield from _left(context, "coordinator_left", moved)
+    yield from _storage(context, [row for row in errors if row.code == ErrorCode.KAFKA_STORAGE_ERROR])
 
 
 def _of_objects(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
@@ -233,6 +236,30 @@ def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:
         requests=count_requests(spell),
         evidence=[observed(server, ", ".join(sorted({row.error for row in spell})), spell)],
     )
+
+
+def _storage(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
+    """Yield servers that answer with KAFKA_STORAGE_ERROR; a single one tells that a log directory is gone."""
+    by_server: dict[str, list[Observation]] = {}
+    for error in errors:
+        place = error.location
+        by_server.setdefault(context.servers.name(place.server_host, place.server_port), []).append(error)
+    for server, rows in sorted(by_server.items()):
+        topics = sorted({row.location.topic for row in rows if row.location.topic is not None})
+        begin, count = min(row.first_ns for row in rows), count_requests(rows)
+        yield make_signal(
+            "storage_failed",
+            (SubjectKind.SERVER, server),
+            (begin, None),
+            f"{server} cannot reach the log of partitions of {listed(topics, NAMED)} since "
+            f"{format_clock(begin)}: {counted(count, 'request')} of {_askers(_clients(rows))} refused with "
+            "KAFKA_STORAGE_ERROR",
+            measures={"count": count, "code": ErrorCode.KAFKA_STORAGE_ERROR},
+            clients=_clients(rows),
+            topics=topics,
+            requests=count,
+            evidence=[observed(server, "KAFKA_STORAGE_ERROR", rows)],
+        )
 
 
 def _learnt(clients: Sequence[str], all_clients: Sequence[str]) -> str:

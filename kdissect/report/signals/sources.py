@@ -9,6 +9,8 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.address_signals import ADDRESS_KINDS, address_signals
 from kdissect.report.signals.capture_gaps import without_gaps
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
+from kdissect.report.signals.cut_signals import CUT_KINDS, cut_signals
+from kdissect.report.signals.deserted_signals import DESERTED_KINDS, deserted_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.fetch_signals import FETCH_KINDS, fetch_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
@@ -28,9 +30,11 @@ from kdissect.report.signals.rate_signals import RATE_KINDS, rate_signals
 from kdissect.report.signals.rebalance_signals import REBALANCE_KINDS, rebalance_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.replica_signals import REPLICA_KINDS, replica_signals
+from kdissect.report.signals.reread_signals import REREAD_KINDS, reread_signals
 from kdissect.report.signals.reset_signals import RESET_KINDS, reset_signals
 from kdissect.report.signals.response_cuts import RESPONSE_KINDS, response_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
+from kdissect.report.signals.session_signals import SESSION_KINDS, session_signals
 from kdissect.report.signals.share_signals import SHARE_KINDS, share_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.software_signals import SOFTWARE_KINDS, software_signals
@@ -61,16 +65,20 @@ SOURCES: tuple[Source, ...] = (
     rate_signals,
     follower_signals,
     replica_signals,
+    deserted_signals,
     error_signals,
     refusal_signals,
     identity_signals,
     login_signals,
+    session_signals,
     group_signals,
     rebalance_signals,
+    cut_signals,
     transaction_signals,
     load_signals,
     query_signals,
     position_signals,
+    reread_signals,
     software_signals,
     lag_signals,
     fetch_signals,
@@ -95,16 +103,20 @@ ALL_KINDS = (
     *RATE_KINDS,
     *FOLLOWER_KINDS,
     *REPLICA_KINDS,
+    *DESERTED_KINDS,
     *ERROR_KINDS,
     *REFUSAL_KINDS,
     *IDENTITY_KINDS,
     *LOGIN_KINDS,
+    *SESSION_KINDS,
     *GROUP_KINDS,
     *REBALANCE_KINDS,
+    *CUT_KINDS,
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
     *QUERY_KINDS,
     *POSITION_KINDS,
+    *REREAD_KINDS,
     *SOFTWARE_KINDS,
     *LAG_KINDS,
     *FETCH_KINDS,

@@ -211,7 +211,10 @@ def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequenc
     if not errors:
         return
     first = min(error.first_ns for error in errors)
-    loser = min(errors, key=lambda error: error.first_ns).client
+    # Brokers ask for producers, too (KIP-890), and are refused in their place.
+    brokers = [error for error in errors if BROKERS_OWN.fullmatch(error.location.client_id or "")]
+    own = [error for error in errors if error not in brokers] or errors
+    loser = min(own, key=lambda error: error.first_ns).client
     begins = [row for row in rows if row["event"] == "init" and not row["error_code"]]
     rivals = [row for row in begins if row["client"] != loser and row["asked_ns"] <= first]
     begin = facts.began(rivals[-1]["client"], rivals[-1]["asked_ns"]) if rivals else first
@@ -228,7 +231,7 @@ def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequenc
             "clients": len({row["client"] for row in rows}),
             "rivals": len(rivals),
         },
-        clients=sorted({loser, *(row["client"] for row in rivals)}),
+        clients=sorted({loser, *(row["client"] for row in rivals), *(error.client for error in brokers)}),
         topics=sorted({error.location.topic for error in errors if error.location.topic is not None}),
         requests=count_requests(errors),
         evidence=[observed(loser, f"fenced: transactional id {name}", errors)],

@@ -60,7 +60,26 @@ def wrong_mechanism(story):
         line.close(at_ms + 5, by_client=False)
 
 
+def login_that_expires(story, age_ms=5_000, lives=4, cut=True):
+    """A client that never logs in again on a connection, and sends a request 20 ms before each end."""
+    for number in range(lives):
+        at_ms = 4_000 + (age_ms + 300) * number
+        line = story.connect("10.1.0.2", client_id="forgetful", at_ms=at_ms)
+        line.call(at_ms + 1, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+        line.call(at_ms + 3, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, {"auth_bytes": b""})
+        for wait_ms in range(100, age_ms - 100, 200):
+            produce(line, at_ms + wait_ms)
+        if cut:
+            line.ask(at_ms + age_ms, ApiKey.METADATA, 9, {"topics": []})
+        line.close(at_ms + age_ms + 2, by_client=False)
+
+
+def idle_connections_that_a_server_closes(story):
+    login_that_expires(story, cut=False)
+
+
 CASES = {
+    "session_expired": (login_that_expires, idle_connections_that_a_server_closes),
     "mechanism_refused": (wrong_mechanism, wrong_password),
     "wrong_password": (wrong_password, right_password),
     "login_missing": (without_login, server_that_stops),

@@ -7,6 +7,7 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
+from kdissect.report.incidents.load_causes import LOAD_CAUSES
 from kdissect.report.model.findings import Severity
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, background, causes_of, fetch, impatient, produce, refused
@@ -260,7 +261,7 @@ CASES = {
 
 
 def test_every_cause_has_a_case():
-    assert {cause.name for cause in CLIENT_CAUSES} == CASES.keys()
+    assert {cause.name for cause in (*CLIENT_CAUSES, *LOAD_CAUSES)} == CASES.keys()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -129,3 +129,27 @@ def test_who_is_sent_to_no_leader_meets_a_partition_without_one() -> None:
     missing = make_signal("leader_missing", (SubjectKind.CLIENT, writer), (10 * SECOND, None), "…",
                           measures=measures, topics=["orders"])  # fmt: skip
     assert joined_with(missing, "leader_moved", writer) == ["partition_without_leader"]
+
+
+def moved_away(*others: tuple[str, int]) -> list[str]:
+    """Return the causes if partitions moved away from a broker at which requests wait."""
+    server = (SubjectKind.SERVER, name_of(2))
+    moved = make_signal(
+        "leaders_moved", server, (20 * SECOND, 21 * SECOND), "…",
+        measures={"partitions": 4, "leaders": 2}, topics=["orders"],
+    )  # fmt: skip
+    waiting = make_signal(
+        "requests_open", server, (12 * SECOND, None), "…",
+        measures={"requests": 3, "connections": 3}, clients=["writer at 10.1.0.8"], requests=3,
+    )  # fmt: skip
+    measures = {"things": 4, "clients": 2, "replicas": 0, "partitions": 4}
+    more = (make_signal(kind, server, (at_s * SECOND, None), "…", measures=measures) for kind, at_s in others)
+    return [one.cause for one in find_incidents((moved, waiting, *more), (0, 40 * SECOND), 100)[0]]
+
+
+def test_a_broker_that_does_not_know_that_its_partitions_moved_away() -> None:
+    assert moved_away() == ["broker_fenced"]
+
+
+def test_a_broker_that_says_that_it_leads_no_more_knows_it() -> None:
+    assert "broker_fenced" not in moved_away(("leadership_left", 20))

@@ -389,7 +389,29 @@ def one_topic_comes(story):
     topics_come(story, rounds=2)
 
 
+def reads_anew(story, starts=3, commits=False):
+    """A reader that begins at offset 100 after each of some starts."""
+    for start in range(starts):
+        begin_ms = 1_000 + 9_000 * start
+        line = member(story, "10.1.0.2", "again", begin_ms - 50)
+        join(line, begin_ms, f"again-{start}", 1 + start)
+        for number in range(40):
+            at_ms = begin_ms + 100 + 200 * number
+            heartbeat(line, at_ms - 10, f"again-{start}", 1 + start)
+            offset = 500 if number else 100
+            fetch(line, at_ms, offset, 500, records=0 if number else 400)
+            if commits:
+                commit(line, at_ms + 20)
+        leave(line, begin_ms + 8_200, f"again-{start}")
+        line.close(begin_ms + 8_300)
+
+
+def goes_back_on_purpose(story):
+    reads_anew(story, starts=2, commits=True)
+
+
 CASES = {
+    "offsets_not_committed": (reads_anew, goes_back_on_purpose),
     "rebalances_by_topics": (topics_come, one_topic_comes),
     "rebalance_held_up": (late_joiner, joins_at_once),
     "commit_from_outside": (commits_from_outside, commits_while_nobody_is_a_member),
@@ -461,3 +483,15 @@ def test_small_fetches_of_a_reader_that_soon_catches_up_are_a_note(tmp_path: Pat
         fetch(line, 100 + 50 * number, 2 * number, 130, records=2)
     (incident,) = analyzed(story, tmp_path).incidents
     assert (incident.cause, incident.severity) == ("small_fetches", "note")
+
+
+def test_a_broker_that_asks_for_a_producer_is_not_who_was_fenced(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    zombie_producer(story)
+    broker = member(story, "10.0.0.2", "AddPartitionsManager-client-2")
+    begin(broker, 10_450, ErrorCode.INVALID_PRODUCER_EPOCH)
+    incident = analyzed(story, tmp_path).incidents[0]
+    assert incident.cause == "zombie_producer"
+    assert incident.headline.startswith("zombie at 10.1.0.2 was fenced from transactional id ")
+    assert incident.impact.clients == ("rival at 10.1.0.4", "zombie at 10.1.0.2")

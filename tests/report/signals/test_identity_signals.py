@@ -73,6 +73,24 @@ def test_topic_with_one_id_or_without_refusals_was_not(
     assert incident is None or incident.cause != "topic_recreated"
 
 
+@pytest.mark.parametrize(("ends_ms", "mixed"), [(30_000, True), (11_000, False)])
+def test_server_that_lacks_a_topic_is_of_another_cluster(ends_ms: int, mixed: bool, tmp_path: Path) -> None:
+    """A topic that others serve meanwhile is there; one that they served before only was deleted."""
+    told = Story()
+    well = told.connect("10.1.0.2", ("10.0.0.1", 9092), client_id="writer")
+    for at_ms in range(100, min(ends_ms, 29_000), 200):
+        produce(well, at_ms, topic="orders", offset=at_ms)
+    line = told.connect("10.1.0.3", ("10.0.0.9", 9092), client_id="stray", at_ms=9_900)
+    for at_ms in range(10_000, 29_000, 500):
+        produce(line, at_ms, topic="orders", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    incident = first(told, tmp_path)
+    assert incident is not None
+    assert (incident.cause == "clusters_mixed") is mixed
+    if mixed:
+        assert incident.subject.name == "10.0.0.9:9092"
+        assert incident.headline.startswith("10.0.0.9:9092 does not know topic orders, which 10.0.0.1:9092 ")
+
+
 def test_two_brokers_that_advertise_one_address(tmp_path: Path) -> None:
     told = story((OLD,), (9092, 9092), ErrorCode.NOT_LEADER_OR_FOLLOWER, 15_000)
     incident = first(told, tmp_path)

@@ -1,0 +1,85 @@
+"""Captures of cut packets tell who joins, or asks for topics, again and again, though not why."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.model.incidents import Incident
+from tests.helpers.told_capture import Story
+from tests.helpers.told_groups import analyzed, background, join, produce
+
+KEPT = 96
+FILE_HEADER, PACKET_HEADER = 24, struct.Struct("<IIII")
+MEMBER = "search-api-with-a-long-name-1"
+"""A client id of 29 bytes: of its requests the header is there, as far as 28 bytes of this."""
+
+
+class CutStory(Story):
+    """A story of which the capture has the first bytes of each packet only."""
+
+    def write(self, path: Path) -> str:
+        super().write(path)
+        whole = path.read_bytes()
+        kept, at = [whole[:FILE_HEADER]], FILE_HEADER
+        while at < len(whole):
+            seconds, micros, captured, length = PACKET_HEADER.unpack_from(whole, at)
+            at += PACKET_HEADER.size
+            kept += [
+                PACKET_HEADER.pack(seconds, micros, min(captured, KEPT), length),
+                whole[at : at + min(captured, KEPT)],
+            ]
+            at += captured
+        path.write_bytes(b"".join(kept))
+        return str(path)
+
+
+def incidents(story: Story, tmp_path: Path) -> list[Incident]:
+    background(story)
+    return list(analyzed(story, tmp_path).incidents)
+
+
+def joining(rounds: int, story: Story) -> Story:
+    for number in range(rounds):
+        line = story.connect("10.1.0.2", client_id=MEMBER, at_ms=3_990 + 3_000 * number)
+        join(line, 4_000 + 3_000 * number, f"member-{number}", 1 + number)
+    return story
+
+
+@pytest.mark.parametrize(("rounds", "told"), [(7, ["joins_unread"]), (4, [])])
+def test_members_that_join_again_and_again(rounds: int, told: list[str], tmp_path: Path) -> None:
+    found = incidents(joining(rounds, CutStory()), tmp_path)
+    assert [one.cause for one in found] == told
+    if told:
+        assert found[0].headline.startswith(
+            f"{MEMBER[:28]} at 10.1.0.2 joined a group at 10.0.0.1:9092 again"
+        )
+
+
+def test_members_whose_messages_are_there_have_other_signals(tmp_path: Path) -> None:
+    assert "joins_unread" not in [one.cause for one in incidents(joining(7, Story()), tmp_path)]
+
+
+def asking(topics: list[str], works: bool = False) -> Story:
+    """A client that asks for metadata each second, of topics or of all that there are."""
+    story = CutStory()
+    line = story.connect("10.1.0.2", client_id="asker", at_ms=9_990)
+    named = [{"topic_id": bytes(16), "name": topic} for topic in topics] or None
+    node = {"node_id": 1, "host": "broker-one.example.org", "port": 9092, "rack": None}
+    response = {"brokers": [node], "controller_id": 1, "topics": [], "cluster_id": "cluster-of-the-story"}
+    for number in range(9):
+        line.call(10_000 + 1_000 * number, 1, ApiKey.METADATA, 12, {"topics": named}, response)
+    if works:
+        produce(line, 20_000)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("topics", "works", "told"),
+    [(["payments"], False, ["answers_unread"]), (["payments"], True, []), ([], False, [])],
+)
+def test_a_client_that_asks_for_topics_and_begins_no_work(
+    topics: list[str], works: bool, told: list[str], tmp_path: Path
+) -> None:
+    assert [one.cause for one in incidents(asking(topics, works), tmp_path)] == told
