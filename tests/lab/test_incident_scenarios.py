@@ -60,6 +60,12 @@ def test_chance_follows_from_the_seed() -> None:
     assert [other.client_id() for _ in range(5)] != names
 
 
+def test_all_clients_may_be_on_one_host() -> None:
+    known = scene("steady", 1)
+    known.only_host = "c2"
+    assert {known.host() for _ in range(9)} == {"c2"}
+
+
 def test_names_do_not_repeat() -> None:
     one = scene("steady", 1)
     names = [one.fresh(("a", "b"), ("c", "d")) for _ in range(12)]

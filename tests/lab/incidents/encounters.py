@@ -89,7 +89,7 @@ def session_expired(s: Scene) -> None:
     s.start("produce", "librdkafka", topics=topics, per_second=8, **sasl)
     s.opening(6)
     s.wait(8, 9)
-    library = s.pick("aiokafka", "kafka-python")
+    library = "aiokafka"
     cut, _ = s.start("produce", library, topics=topics, per_second=10, **sasl)
     accepted = ["connections_reset", "connection_churn"]
     s.blame_started("session_expired", cut, also=["alice"], accepted=accepted, seen_later_s=7)
@@ -142,7 +142,8 @@ def offsets_not_kept(s: Scene) -> None:
     """A consumer never commits: after each restart it reads everything once more."""
     topic, group, name = fed_topic(s, 40, partitions=3), s.group(), s.client_id()
     s.background(producers=1, consumers=1)
-    own = {"topics": [topic], "group": group, "client_id": name, "extra": {"enable.auto.commit": False}}
+    extra = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    own = {"topics": [topic], "group": group, "client_id": name, "extra": extra}
     reader = s.start("consume", "librdkafka", **own)
     s.opening(8)
     s.wait(9, 10)

@@ -42,6 +42,7 @@ MODULES = (
     "healthy",
     "healthy_variants",
     "healthy_operations",
+    "odd_places",
 )
 
 

@@ -97,6 +97,7 @@ class Scene:
     topics: list[str] = field(default_factory=list)
     after: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     record_at: str = ""  # a host beside which to record; none: at the switch
+    only_host: str = ""  # where all clients are; none: anywhere
     with_controllers: bool = False
     snaplen: int = 0  # bytes that are kept of each packet; 0: all
     way: Way | None = None
@@ -120,7 +121,7 @@ class Scene:
         return self.random.uniform(low, high)
 
     def host(self) -> str:
-        return str(self.random.choice(self.place.hosts))
+        return self.only_host or str(self.random.choice(self.place.hosts))
 
     def broker(self) -> Broker:
         return self.random.choice(self.brokers.all)

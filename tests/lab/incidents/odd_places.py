@@ -1,0 +1,66 @@
+"""Incidents of other modules, seen from an odd place: packets that are cut, one host of clients, one broker.
+
+    cut-96, cut-200    so many bytes of each packet were kept
+    at-clients         all clients are on one host, and the capture is of that host
+    at-a-broker        the capture is of one broker, whichever the incident is about
+
+`ODD` lists which incidents are seen so; each becomes a scenario of its own. This module is loaded last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.lab.incidents.scene import SCENARIOS, Scene, scenario
+
+HERE = "c2"
+
+
+def _cut(size: int) -> Callable[[Scene], None]:
+    def prepare(s: Scene) -> None:
+        s.snaplen = size
+
+    return prepare
+
+
+def _at_clients(s: Scene) -> None:
+    s.record_at = HERE
+    s.only_host = HERE
+
+
+def _at_a_broker(s: Scene) -> None:
+    s.record_at = s.broker().host
+
+
+PLACES: dict[str, Callable[[Scene], None]] = {
+    "cut-96": _cut(96),
+    "cut-200": _cut(200),
+    "at-clients": _at_clients,
+    "at-a-broker": _at_a_broker,
+}
+ODD = (
+    ("new-connections-dropped", "cut-96"),
+    ("replication-factor-refused", "cut-200"),
+    ("growing-lag", "at-clients"),
+    ("controller-killed", "at-clients"),
+    ("leader-election", "at-a-broker"),
+    ("quiet-night", "at-clients"),
+    ("topics-come-and-go", "cut-96"),
+)
+
+
+def _seen(base: str, how: str) -> None:
+    """Add a scenario of that name, seen from that place."""
+    known = SCENARIOS[base]
+
+    def function(s: Scene) -> None:
+        PLACES[how](s)
+        known.function(s)
+
+    scenario(f"{base}-{how}", twin_of=base, healthy=known.healthy, place="hosts", settings=known.settings)(
+        function
+    )
+
+
+for name, place in ODD:
+    _seen(name, place)
