@@ -53,6 +53,7 @@ BLIND = {
     "18": "drawn over all modules",
     "19": "new kinds",
     "20": "odd vantage points, new kinds, two incidents at once",
+    "21": "drawn over all modules, a third from odd places",
 }
 """Seeds whose recordings were first scored unseen, and what they have; tables were kept as written then."""
 
@@ -119,16 +120,19 @@ figures tell best what a report does with a capture of somebody else:
 
 After each of them rules were mended that it had shown to be wrong or missing, so the next figures are not
 blind: of seeds 4, 6 and 8 to 11 121 of 122 first lines were right when they were scored last, of seeds 15 to
-19 and the repository 160 of 161, of seed 20 12 of 20, and no healthy capture was warned of.
+19 and the repository 160 of 161, of seed 20 12 of 20, and no healthy capture was warned of. The kinds of seed
+20 that were still wrong were recorded anew with seeds 22 to 24: all of them are right now, not blind.
 
 - Many of the wrong lines name who and which error, as an error that repeats, and count as wrong since the
   truth is a cause of its own. Others are silent, or name a consequence.
 - A recording that shows no fault is left out, since brokers took the setting, or made again, since its tool
-  did not run. `offsets-not-kept-20` is in the table and shows less than was meant.
+  did not run. `offsets-not-kept-20` is in the table and shows less than was meant, and so is
+  `controller-killed-at-clients-21`, which shows nothing: clients do not talk to a controller.
+- Seed 21 was recorded at a load of 4 to 18. `wrong-password-21` was recorded at the second attempt, since no
+  topic could be made at the first.
 - Most healthy captures that were warned of are of seeds 15 and 16: with a load of 15 to 30 on two processors
   brokers did pause, and latency did rise.
-- Recordings of seeds 1 to 12 and 15 are in the repository in part; the tables at the end have those.
-"""
+- Recordings of seeds 1 to 12 and 15 are in the repository in part; the tables at the end have those."""
 
 
 HARM_INTRODUCTION = """\
