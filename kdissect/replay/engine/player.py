@@ -55,6 +55,7 @@ LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS = 1_000_000, 5_000_000_000  # and for ea
 MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
 IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
 PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
+ENOUGH_AHEAD = 4096  # prepared requests at pace asap, where every moment could also be used for sending
 NO_PLACES = np.zeros(0, np.int32)
 DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
 
@@ -219,10 +220,16 @@ class Player:
     def next_ns(self) -> int | None:
         """Return the time at which the next request is due or some can be prepared; None: never."""
         due_ns = self._timers.next_ns
-        if not self._prepared.wanting:
+        if not self._prepares:
             return due_ns
         idle_ns = self.pool.now_ns + IDLE_NS
         return idle_ns if due_ns is None else min(due_ns, idle_ns)
+
+    @property
+    def _prepares(self) -> bool:
+        """Return whether more requests should be prepared ahead."""
+        enough = self._schedule.pace is Pace.ASAP and len(self._prepared) >= ENOUGH_AHEAD
+        return self._prepared.wanting and not enough
 
     def wake(self) -> None:
         """Begin what is due, but not so much at once that answers have to wait."""
@@ -231,7 +238,7 @@ class Player:
             if not queue.blocked:
                 self._advance(queue)
         self._stop_if_necessary()
-        if self._prepared.wanting:
+        if self._prepares:
             due_ns = self._timers.next_ns
             if due_ns is None or due_ns > now_ns + IDLE_NS:
                 self._prepared.make(PREPARED_AT_ONCE, PREPARED_BYTES)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.engine import player
 from kdissect.replay.engine.fast_path import prepared_requests
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests, can_be_prepared
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
-from kdissect.replay.settings import ReplaySettings, Timestamps
+from kdissect.replay.settings import Pace, ReplaySettings, Timestamps
 from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
-from tests.helpers.paper_target import PaperTarget, Script, play, settings, topology
+from tests.helpers.paper_target import MS, PaperTarget, Script, play, settings, topology
 from tests.replay.engine.test_player import FIND, FOUND, asks
 
 
@@ -36,6 +37,28 @@ def test_requests_are_made_ready_as_far_ahead_as_there_is_room(
     assert done.buckets() == {"answered": 12}
     assert [body["key"] for _, _, body in done.sent(FIND)] == [f"t-group-{each}" for each in range(12)]
     assert sum(taken) == ready  # the others took their course: there was no idle moment before their turn
+
+
+@pytest.mark.parametrize(("pace", "least", "most"), [(Pace.ASAP, 10, 25), (Pace.SCHEDULE, 60, 80)])
+def test_without_a_schedule_few_are_made_ready_ahead(
+    monkeypatch: pytest.MonkeyPatch, pace: Pace, least: int, most: int
+) -> None:
+    """They are prepared by sixteen, at pace asap while fewer than ten are ready."""
+    ready: list[int] = []
+
+    class Watched(prepared_requests.PreparedRequests):
+        def take(self, index: int) -> prepared_requests.PreparedRequest | None:
+            ready.append(len(self))
+            return super().take(index)
+
+    monkeypatch.setattr(player, "ENOUGH_AHEAD", 10)
+    monkeypatch.setattr(prepared_requests, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(prepared_requests, "PreparedRequests", Watched)
+    script = asks(Script(), [10.0 * number for number in range(80)])
+    paper = PaperTarget(lambda *_: FOUND, delay_ns=20 * MS)
+    done = play(script.capture(), script.shelf, paper, topology(), settings(pace=pace), prepared=True)
+    assert done.buckets() == {"answered": 80}
+    assert least <= max(ready) <= most
 
 
 def prepared(script: Script, asked: ReplaySettings | None = None, leaders: int = 2) -> list[bool]:
