@@ -292,8 +292,13 @@ class ConnectionPool:
             self.failure = failure
 
     def _node_of(self, owner: Hashable) -> int:
+        """Return the node that an owner's name decides, or the next one that it could connect to."""
         nodes = sorted(self._cluster.nodes)
-        return nodes[hash(owner) % len(nodes)] if nodes else 0
+        if not nodes:
+            return 0
+        first = hash(owner) % len(nodes)
+        in_turn = nodes[first:] + nodes[:first]
+        return next((node for node in in_turn if not self._backoff.end_ns(owner, node)), in_turn[0])
 
     def resolved(self, connection: Connection, found: Collection[IpAddress]) -> bool:
         """Return whether a connection may be made to all addresses of its host; it is dropped if not."""
@@ -313,8 +318,6 @@ class ConnectionPool:
         if not self._admitted(connection, lambda: self._admission.admit_peer(connection.address, peer)):
             return None
         self.counters.opened += 1
-        self.counters.refused_in_a_row = 0
-        self._backoff.made(connection.owner, connection.node)
         self._handshakes[connection] = shake_hands(
             self._settings.credentials, self._cluster.learn_versions, self._nonce
         )
@@ -370,6 +373,8 @@ class ConnectionPool:
         except StopIteration as stop:
             del self._handshakes[connection]
             connection.ready = True
+            self.counters.refused_in_a_row = 0
+            self._backoff.made(connection.owner, connection.node)
             connection.release(self.now_ns)
             if stop.value > 0:
                 self._log_in_later(connection, stop.value)

@@ -10,9 +10,10 @@ import pytest
 from kdissect.protocol.codec.wire import EncodeError
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Coroutine, Gate, Part, ask, ask_one, pause, spawn, until
+from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool, throttle_position
 from kdissect.replay.safety import AbortRun
-from kdissect.replay.settings import Credentials
+from kdissect.replay.settings import Address, Credentials
 from tests.helpers.paper_target import MS, PaperTarget, Tree, settings, topology
 
 LIST_GROUPS = Part(16, 1, {})
@@ -158,9 +159,30 @@ def test_a_connection_that_the_target_closes_is_reported() -> None:
     assert (told, pool.counters.closed_by_peer, pool.connections) == ([1], 1, {})
 
 
-def test_a_node_that_refuses_is_asked_again_after_pauses_that_grow() -> None:
+class Dead(PaperTarget):
+    """One that refuses connections, or accepts them and closes them, as a proxy in front of it does."""
+
+    accepts = False
+
+    def connect(self, link: Connection, address: Address) -> None:
+        refuse, self.refuse = self.refuse, self.refuse and not self.accepts
+        super().connect(link, address)
+        self.refuse = refuse
+
+    def send(self, link: Connection, data: bytes) -> None:
+        board = self.board
+        assert board is not None
+        if self.refuse:
+            self.later(0, lambda: board.lost(link))
+        else:
+            super().send(link, data)
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_a_node_that_is_down_is_asked_again_after_pauses_that_grow(accepts: bool) -> None:
     refused_ns = []
-    paper = PaperTarget(lambda *_: {}, delay_ns=0, refuse=True)
+    paper = Dead(lambda *_: {}, delay_ns=0, refuse=True)
+    paper.accepts = accepts
 
     def main() -> Coroutine[None]:
         for _ in range(8):
