@@ -15,6 +15,7 @@ from kdissect.report.model.summary import Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts, read_connection_facts
 from kdissect.report.signals.server_names import ServerNames
+from kdissect.report.signals.signal_context import silent_addresses
 from kdissect.report.wording import client_text
 
 
@@ -49,9 +50,10 @@ def _connections_between(
     hosts, ports, client_hosts, client_ids = (
         columns.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_host", "client_id")
     )
-    names = ServerNames(zip(hosts, ports, strict=True), partial.table(BROKERS).to_pylist()).names(
-        hosts, ports
-    )
+    addresses = list(zip(hosts, ports, strict=True))
+    silent = silent_addresses(addresses, columns.arrow("protocol").to_pylist())
+    brokers = partial.table(BROKERS).to_pylist()
+    names = ServerNames(addresses, brokers, silent=silent).names(hosts, ports)
     named = list(map(client_text, client_ids, client_hosts))
     affected = {host for name, host in zip(named, client_hosts, strict=True) if name in clients}
     rows = zip(

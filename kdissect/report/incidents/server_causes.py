@@ -188,11 +188,15 @@ def _refuses(case: Case) -> Diagnosis | None:
     talked = refused.measures["talked_ns"]
     before = f"; its last connection ended at {format_clock(talked)}" if talked else ""
     since = f"since {format_clock(refused.begin_ns)}" if talked else "since the capture began or before"
+    who = "" if talked else f" of {listed(refused.clients, CLIENTS_NAMED)}"
+    state = f"{name} is down {since}"
+    if not talked and not refused.subject.name.startswith("broker "):
+        state = f"Nobody listens at {refused.subject.name}, since {format_clock(refused.begin_ns)} or before"
     return Diagnosis(
         refused.subject,
         refused.begin_ns,
         refused.end_ns,
-        f"{name} is down {since}: {attempts} to connect refused {ending}{before}",
+        f"{state}: {attempts}{who} to connect refused {ending}{before}",
         0.8,
         (refused,),
         speaks_for=("its host refuses connections: the host lives, and no process listens at the port",),

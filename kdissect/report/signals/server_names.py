@@ -7,7 +7,7 @@ host, or to the one broker that all others fetch from there as followers.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kdissect.report.query.topic_names import Address, node_ids
@@ -30,17 +30,23 @@ class ServerNames:
     """The names of servers by address."""
 
     def __init__(
-        self, addresses: Iterable[Address], brokers: list[dict[str, Any]], fetchers: Iterable[Fetcher] = ()
+        self,
+        addresses: Iterable[Address],
+        brokers: list[dict[str, Any]],
+        fetchers: Iterable[Fetcher] = (),
+        silent: Collection[Address] = (),
     ) -> None:
         """Name `addresses` (one for each connection).
 
-        `brokers` are rows of node id, host and port, `fetchers` the connections of followers.
+        `brokers` are rows of node id, host and port, `fetchers` the connections of followers. Nobody talked
+        at `silent` addresses: they are no listener of a broker, unless Metadata says so.
         """
         connections = Counter(addresses)
         distinct = sorted(connections, key=lambda address: (-connections[address], str(address)))
         advertised = node_ids(distinct, brokers)
         known = {*advertised.values(), *(row["node_id"] for row in brokers)}
-        more = _other_listeners(distinct, advertised, known, fetchers)
+        listening = [address for address in distinct if address not in silent]
+        more = _other_listeners(listening, advertised, known, fetchers)
         self.nodes = advertised | more
         main: dict[int, Address] = {}
         for address in (*(one for one in distinct if one in advertised), *more):

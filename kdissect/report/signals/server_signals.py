@@ -286,7 +286,9 @@ def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Sig
             "closed_ns": int(facts.closed_ns[closed].max(initial=0)),
             "elsewhere": int(_other_address(context, rows)),
         },
-        clients=context.clients_of(np.flatnonzero(talked)) or context.clients_at(rows),
+        clients=context.clients_of(np.flatnonzero(talked))
+        or context.clients_at(rows)
+        or context.clients_of(rows),
         requests=len(rows),
         evidence=_connections(context, name, rows, "refused"),
     )

@@ -1,6 +1,6 @@
 """Inputs of signals: merged tables, facts of connections, names, and what rules found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
-from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.query.topic_names import Address, TopicNames
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
@@ -22,6 +22,12 @@ from kdissect.report.wording import client_text
 T = TypeVar("T")
 TALKING = (*KAFKA, "tls")
 """Protocols of connections that a client and a server talk on; the others are attempts or unknown."""
+
+
+def silent_addresses(addresses: Sequence[Address], protocols: Sequence[str | None]) -> set[Address]:
+    """Return the addresses of servers at which no connection talks."""
+    talks = {address for address, protocol in zip(addresses, protocols, strict=True) if protocol in TALKING}
+    return set(addresses) - talks
 
 
 class Connections(NamedTuple):
@@ -60,7 +66,8 @@ class SignalContext:
         addresses = list(zip(self._hosts, self._ports, strict=True))
         followers = map(follower_of, columns.arrow("client_id").to_pylist())
         fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
-        self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers)
+        silent = silent_addresses(addresses, columns.arrow("protocol").to_pylist())
+        self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers, silent)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
         self._tables: dict[PartialTable, TableColumns] = {}
 

@@ -272,6 +272,17 @@ def test_a_broker_that_was_gone_before_the_capture_began(tmp_path: Path) -> None
     assert "is down since the capture began or before: 120 attempts" in incident.headline
 
 
+def test_a_port_at_which_nobody_listens_is_no_broker_that_is_down(tmp_path: Path) -> None:
+    """A client has a wrong port in its settings; the broker at that host serves the others."""
+    story, _ = cluster(lambda node, at_ms: 3)
+    for at_ms in range(10_000, 25_000, 1_000):
+        story.connect("10.1.0.9", ("10.0.0.1", 9999), at_ms=at_ms, accepted=False)
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_down", "10.0.0.1:9999")
+    assert incident.headline.startswith("Nobody listens at 10.0.0.1:9999, since ")
+    assert "15 attempts of (no client id) at 10.1.0.9 to connect refused until the end" in incident.headline
+
+
 def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
     story = Story()
     line = story.connect(client_id="only")

@@ -33,6 +33,14 @@ def test_another_port_of_the_one_broker_of_a_host_is_that_broker():
     assert names.name("10.0.0.2", 9093) == "10.0.0.2:9093"
 
 
+def test_a_port_of_a_broker_at_which_nobody_listens_is_not_the_broker():
+    brokers = [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]
+    addresses = [("10.0.0.1", 9092), ("10.0.0.1", 9999)]
+    names = ServerNames(addresses, brokers, silent=[("10.0.0.1", 9999)])
+    assert names.name("10.0.0.1", 9092) == "broker 1 (10.0.0.1:9092)"
+    assert names.name("10.0.0.1", 9999) == "10.0.0.1:9999"
+
+
 def test_replica_fetchers_are_known_by_their_client_id():
     assert follower_of("broker-12-fetcher-0") == 12
     assert follower_of("broker-12") is None
