@@ -46,6 +46,16 @@ ODD = (
     ("leader-election", "at-a-broker"),
     ("quiet-night", "at-clients"),
     ("topics-come-and-go", "cut-96"),
+    ("records-released", "cut-96"),
+    ("narrow-way", "cut-200"),
+    ("batch-beyond-segment", "at-clients"),
+    ("inconsistent-group-protocol", "at-clients"),
+    ("tls-to-plaintext", "at-clients"),
+    ("internal-topic-written", "at-a-broker"),
+    ("tls-failure", "at-a-broker"),
+    ("zombie-producer", "at-a-broker"),
+    ("large-records", "at-a-broker"),
+    ("topic-settings", "cut-200"),
 )
 
 
