@@ -135,6 +135,14 @@ class Answer:
         errors = self.errors
         return errors[0] if errors else 0
 
+    @property
+    def unsent(self) -> bool:
+        """Return whether no connection to its node could be made.
+
+        The target has got nothing, so the part may be sent again.
+        """
+        return self.bucket is Disposition.FAILED_TO_SEND and not self.held
+
     def mark_without_error(self) -> None:
         """Note that the caller has found no error in the response: it is not decoded any more."""
         self._content = WITHOUT_ERROR

@@ -98,7 +98,7 @@ class Player:
         self._answered_ns = array("q", [NONE]) * count  # when requests have ended, only at pace think
         self._last_answer_ns = -1
         self._done = False  # all requests have ended, and transactions and memberships are being ended
-        self.pool.on_peer_closed(self._refresh_leaders)
+        self.pool.on_connection_lost(self._refresh_leaders)
 
     def _planned(self, queues: Sequence[ConnectionQueue]) -> Iterator[PlannedLooks]:
         """Yield when to look at which queue: when a request of it is due.

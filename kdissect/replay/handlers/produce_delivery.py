@@ -32,7 +32,9 @@ from kdissect.replay.target.producers import SequenceNumbering
 TRANSACTION_ENDING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS})
 """Errors while the last transaction is ending (KIP-890); older clients get the latter."""
 
-NOT_WRITTEN_YET = LEADER_ERRORS | TRANSACTION_ENDING
+NOT_WRITTEN_YET = LEADER_ERRORS | TRANSACTION_ENDING | {ErrorCode.NETWORK_EXCEPTION}
+"""The last one no broker sends: clients name so that they cannot reach one."""
+
 OUT_OF_ORDER_TRIES = 2  # how often a batch is sent again because one in front of it failed
 UNKNOWN_OFFSET = (
     -1
@@ -104,7 +106,7 @@ def deliver(
             sent, answers = yield from _send_again(context, item, refused, list(held.values()), wait_ns)
         except SkipRequest:
             return every
-        every += answers
+        every = [answer for answer in every if not answer.unsent] + answers
 
 
 def _passing(
@@ -215,6 +217,8 @@ def _outcomes(
     without_response: bool | None = None
     if not dispositions & {Disposition.TIMED_OUT, Disposition.CLOSED}:
         without_response = Disposition.NO_ANSWER_DUE in dispositions
+    unanswered = [answer for answer in answers if answer.frame is None]
+    unsent = ErrorCode.NETWORK_EXCEPTION if all(answer.unsent for answer in unanswered) else None
     outcomes = []
     for outgoing in sent:
         known = responses.get((context.names.topic(outgoing.partition[0]), outgoing.partition[1]))
@@ -223,7 +227,7 @@ def _outcomes(
             taken = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
             outcomes.append(BatchOutcome(error, offset, taken))
         else:
-            outcomes.append(BatchOutcome(None, -1, without_response))
+            outcomes.append(BatchOutcome(unsent if unanswered else None, -1, without_response))
     return outcomes
 
 

@@ -84,7 +84,7 @@ class ConnectionPool:
         self._admission = cluster.admission
         self._owned: dict[Hashable, dict[int, Connection]] = {}  # by owner, by node
         self._deadline_ns = int(settings.answer_deadline_s * 1e9)
-        self._peer_closed: list[Callable[[], None]] = []  # called when the target closes a connection
+        self._told_of_loss: list[Callable[[], None]] = []  # called when the target closes or refuses one
         self._timers: list[tuple[int, int, Callable[[], None]]] = []  # a heap: time, number, what to do
         self._timer_count = 0
         self._next_tick_ns = 0
@@ -248,9 +248,9 @@ class ConnectionPool:
 
     # Connections
 
-    def on_peer_closed(self, action: Callable[[], None]) -> None:
-        """Have something called whenever the target closes a connection."""
-        self._peer_closed.append(action)
+    def on_connection_lost(self, action: Callable[[], None]) -> None:
+        """Have something called whenever the target closes a connection, or refuses one."""
+        self._told_of_loss.append(action)
 
     def connection(self, owner: Hashable, node: int) -> Connection:
         """Return the owner's connection to a node, a new one if there is none.
@@ -333,15 +333,19 @@ class ConnectionPool:
         self._backoff.failed(connection.owner, connection.node, self.now_ns)
         if not self._cluster.nodes:
             self.failure = AbortRun(f"{format_address(*connection.address)} cannot be reached: {reason}")
+        self._tell_of_loss()
         self.drop(connection)
 
     def lost(self, connection: Connection) -> None:
         """Note that the target closed a connection."""
         if not connection.closed:
             self.counters.closed_by_peer += 1
-            for action in self._peer_closed:
-                action()
+            self._tell_of_loss()
         self.drop(connection)
+
+    def _tell_of_loss(self) -> None:
+        for action in self._told_of_loss:
+            action()
 
     def drop(self, connection: Connection) -> None:
         """Close a connection and forget it."""

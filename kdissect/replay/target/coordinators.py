@@ -18,7 +18,9 @@ from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.cluster import OWN_CLIENT_ID, TargetCluster
 
-PASSING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
+PASSING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NETWORK_EXCEPTION}
+"""Errors that pass. The last one no broker sends: clients name so that they cannot reach one."""
+
 FIRST_PAUSE_NS, LONGEST_PAUSE_NS = 5_000_000, 50_000_000  # before something is sent again
 MOST_MOVES = 16  # of the coordinator, for one request
 BATCHED_LOOKUPS = 4  # FindCoordinator from which one request asks for several keys (KIP-699)
@@ -114,10 +116,10 @@ class Coordinators:
             moves, last_node = moves + (node != last_node), node
             part = Part(key, version, body, node, client_id, wait_ms=body.get("rebalance_timeout_ms", 0))
             (answer,) = yield from ask((part,), synthetic=tries > 0 or item is None)
-            error = answer.first_error
-            if error in COORDINATOR_ERRORS:
+            error = ErrorCode.NETWORK_EXCEPTION if answer.unsent else answer.first_error
+            if error in COORDINATOR_ERRORS or answer.unsent:
                 self.forget(key, body)
-            captured_too = item is not None and item.error in PASSING
+            captured_too = item is not None and item.error in PASSING and not answer.unsent
             in_time = self._clock.now_ns() < deadline_ns and moves < MOST_MOVES
             if error not in PASSING or captured_too or not in_time:
                 return answer

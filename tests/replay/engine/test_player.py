@@ -91,7 +91,7 @@ def test_refused_connections_stop_the_run() -> None:
     done = replay(script, lambda *_: FOUND, settings(breaker=Breaker(refusals=5)), target=known, refuse=True)
     assert "refused" in done.player.stopped
     assert sum(done.buckets().values()) == 30
-    assert done.buckets()["failed to send"] in (5, 6)  # one may have begun before the fifth was refused
+    assert 3 <= done.buckets()["failed to send"] <= 6  # questions for leaders are refused, too
 
 
 class HalfDead(PaperTarget):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kdissect.replay.disposition import Disposition
+from kdissect.replay.net.connection import Connection
 from kdissect.replay.rewrite.batch_rewrite import (
     CapturedBatch,
 )
-from tests.helpers.paper_cluster import INIT, PRODUCE, batch, issued, produce, took
+from kdissect.replay.settings import Address, Pace
+from tests.helpers.paper_cluster import INIT, PRODUCE, Cluster, batch, issued, produce, took
 from tests.helpers.paper_order import (
     NOT_LEADER,
     OUT_OF_ORDER,
@@ -21,11 +23,16 @@ from tests.helpers.paper_order import (
 )
 from tests.helpers.paper_target import (
     MS,
+    PaperTarget,
     Script,
     Tree,
+    play,
+    settings,
+    topology,
 )
 
 ENDING = 51  # CONCURRENT_TRANSACTIONS
+METADATA = 3
 
 
 def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
@@ -164,3 +171,32 @@ def test_a_captured_retry_of_what_may_be_there_leaves_it_to_the_target() -> None
     done = far(script, strict, answer_deadline_s=5.0)
     assert (len(strict.log[0]), strict.repeated, strict.refusals) == (2, 1, [])
     assert done.context.notes.counts["epochs raised"] == 0
+
+
+class HalfDead(PaperTarget):
+    """One whose node 2 refuses connections for a second."""
+
+    def connect(self, link: Connection, address: Address) -> None:
+        self.refuse = link.node == 2 and self.now_ns < 1000 * MS
+        super().connect(link, address)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_batches_wait_for_a_leader_that_is_out_of_reach(prepared: bool) -> None:
+    script = Script()
+    for number in range(60):
+        one = produce(batch(text=b"%d" % number), batch(text=b"%d" % number))
+        script.add(number, PRODUCE, 9, one, took(0, 0), connection=number % 3)
+    known = topology({"t-orders": 2}, leaders=2)
+    cluster = Cluster()
+    paper = HalfDead(lambda key, version, body: {} if key == METADATA else cluster(key, version, body))
+    done = play(script.capture(), script.shelf, paper, known, settings(pace=Pace.ASAP), prepared=prepared)
+    assert done.buckets() == {"answered": 60}
+    assert {len(result.answers) for result in done.player.results} == {2}
+    taken = [
+        fields["index"]
+        for _, _, body in done.sent(PRODUCE)
+        for fields in body["topic_data"][0]["partition_data"]
+    ]
+    assert (taken.count(0), taken.count(1)) == (60, 60)
+    assert done.context.notes.counts["sent again"] >= 3

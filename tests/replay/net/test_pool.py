@@ -154,7 +154,7 @@ def test_a_connection_that_the_target_closes_is_reported() -> None:
     paper = PaperTarget(lambda *_: {})
     pool = paper.board = ConnectionPool(settings(), topology(), paper, lambda: "")
     told: list[int] = []
-    pool.on_peer_closed(lambda: told.append(1))
+    pool.on_connection_lost(lambda: told.append(1))
     pool.lost(pool.connection("one", 1))
     assert (told, pool.counters.closed_by_peer, pool.connections) == ([1], 1, {})
 

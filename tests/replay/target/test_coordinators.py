@@ -5,7 +5,9 @@ from __future__ import annotations
 from kdissect.replay.effects import Answer
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
+from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.settings import Address
 from kdissect.replay.target.coordinators import MOST_MOVES
 from tests.helpers.paper_cluster import (
     ADD,
@@ -51,3 +53,33 @@ def test_a_coordinator_that_moves_all_the_time_is_not_followed_for_ever() -> Non
     assert ends[0] is not None
     assert ends[0].first_error == NOT_COORDINATOR
     assert moves == MOST_MOVES + 1
+
+
+def test_a_coordinator_out_of_reach_is_looked_for_again() -> None:
+    """Node 2 refuses connections, and is named as coordinator until its cluster has noticed."""
+
+    def respond(key: int, _version: int, _body: Tree) -> Tree:
+        if key == FIND:
+            node = 2 if paper.now_ns < 3_000 * MS else 1
+            found = {"error_code": 0, "error_message": None, "node_id": node, "key": "t-g"}
+            return {"coordinators": [found | {"host": "127.0.0.1", "port": 9091 + node}]}
+        return {"error_code": 0}
+
+    class HalfDead(PaperTarget):
+        def connect(self, link: Connection, address: Address) -> None:
+            self.refuse = link.node == 2
+            super().connect(link, address)
+
+    script, asked = Script(), settings()
+    loaded = load(script.capture(), script.shelf, asked)
+    paper, known = HalfDead(respond), topology(leaders=2)
+    pool = paper.board = ConnectionPool(asked, known, paper, lambda: "nonce")
+    context = new_context(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    body = {"group_id": "t-g", "generation_id": 1, "member_id": "m"}
+    ends: list[Answer | None] = []
+    pool.run(context.coordinators.ask(12, 4, body, None), "control", lambda answer, _: ends.append(answer))
+    paper.run(None, 600_000 * MS, lambda: bool(ends))
+    assert ends[0] is not None
+    assert (ends[0].frame is not None, ends[0].first_error) == (True, 0)
+    assert 3_000 * MS <= paper.now_ns < 4_500 * MS
+    assert pool.counters.refused < 10

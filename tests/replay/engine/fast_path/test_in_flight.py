@@ -10,7 +10,7 @@ from kdissect.replay.load.analysis import load
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Breaker
 from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, produce, took
-from tests.helpers.paper_target import OnPaper, PaperTarget, Responder, Script, play, settings, topology
+from tests.helpers.paper_target import MS, OnPaper, PaperTarget, Responder, Script, play, settings, topology
 from tests.replay.engine.test_player import FOUND, NOT_THERE, asks
 
 
@@ -53,9 +53,11 @@ def test_a_batch_that_is_refused_for_the_moment_is_sent_again_and_its_last_answe
     assert done.context.notes.produced == {0: (("t-orders-0", 1), ("t-orders-1", 1))}
 
 
-def test_a_prepared_request_on_a_connection_that_cannot_be_made_has_failed() -> None:
+def test_a_prepared_request_on_a_connection_that_cannot_be_made_fails_in_time() -> None:
     script, known = Script(), topology({"t-orders": 3})
     script.add(0, PRODUCE, 9, produce(batch()), took(0))
     paper = PaperTarget(Cluster(), refuse=True)
-    done = play(script.capture(), script.shelf, paper, known, settings(), prepared=True)
+    asked = settings(breaker=Breaker(refusals=1000), dependency_deadline_s=2.0)
+    done = play(script.capture(), script.shelf, paper, known, asked, prepared=True)
     assert done.buckets() == {"failed to send": 1}
+    assert paper.now_ns < 4_000 * MS
