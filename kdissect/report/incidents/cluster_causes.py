@@ -39,14 +39,15 @@ REPLICAS = ("leaders_moved", "replicas_out_of_sync")
 
 
 def leader_election(case: Case) -> Diagnosis | None:
-    """A server refuses partitions that it led, and several clients learn it."""
+    """Servers refuse partitions that they led, and several clients or followers learn it."""
     left = case.anchor
     measures = left.measures
-    if measures["things"] < ELECTED_THINGS or measures["clients"] < ELECTED_CLIENTS:
+    around = case.near(("leadership_left",), Relation.TOPIC, SECOND, SECOND)
+    elected = measures["things"] + sum(one.measures["things"] for one in around)
+    if elected < ELECTED_THINGS or measures["clients"] < ELECTED_CLIENTS:
         return None
     if left.begin_ns - case.begin_ns < EARLY_NS:
         return None
-    around = case.near(("leadership_left",), Relation.TOPIC, SECOND, SECOND)
     begin = min(signal.begin_ns for signal in (left, *around))
     new = sorted(
         {
@@ -373,7 +374,8 @@ CLUSTER_CAUSES = (
             Link(("errors_repeated",), Relation.TOPIC, SECOND, 5 * SECOND, LEADER_MOVED),
             Link(("leader_moved", "coordinator_left", "commit_failed", "empty_fetch_loop"), Relation.CLIENT),
         ),
-        needs="a server refuses two or more partitions that it led, and two or more clients learn it",
+        needs="a server refuses partitions that it led, and two or more clients learn it; with those of "
+        "other servers at that moment, as followers learn it, they are two or more",
         against="its connections end: then it was stopped or died",
         means="Partitions got another leader while the brokers went on: a preferred leader was elected, or "
         "partitions were reassigned.",

@@ -100,6 +100,8 @@ def attempts_unanswered(case: Case) -> Diagnosis | None:
 def connections_full(case: Case) -> Diagnosis | None:
     """Servers accept connections and serve only those that were open before; several are one incident."""
     own = case.anchor
+    if case.near(("closed_at_once",), Relation.SERVER, AT_ONE_TIME_NS, AT_ONE_TIME_NS):
+        return None  # they take connections, and close them; the capture lacks the ends of some
     near = case.near((own.kind,), Relation.ANYWHERE, AT_ONE_TIME_NS, AT_ONE_TIME_NS)
     core = (own, *(one for one in near if abs(one.begin_ns - own.begin_ns) <= AT_ONE_TIME_NS))
     one_server = diagnose(

@@ -61,7 +61,8 @@ def deserted_signals(context: SignalContext) -> Iterator[Signal]:
         alive = [bool((later & servers.equal(context.servers.of_node(node))).any()) for node in last]
         if not all(alive):
             continue  # they stopped with all they did
-        writes = pace.filter(own & later & (pace.ints("api_key") == ApiKey.PRODUCE))
+        answered = pace.present("cell") & (pace.ints("cell") >= 0)
+        writes = pace.filter(own & later & answered & (pace.ints("api_key") == ApiKey.PRODUCE))
         if _accepted(writes) >= WRITES:
             yield _deserted(context, name, writes, sorted(last), left[0])
 

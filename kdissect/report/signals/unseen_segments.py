@@ -43,7 +43,7 @@ def _unseen(context: SignalContext, rows: Ints) -> Signal:
     columns, facts = context.facts.columns, context.connections
     host = columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     name = host_name(context, host)
-    begin, last = int(_last_answered(context, rows).min()), int(facts.last_ns[rows].max())
+    begin, last = int(last_answered_ns(context, rows).min()), int(facts.last_ns[rows].max())
     to_server = columns.ints("unacknowledged_bytes_to_server")[rows] >= columns.ints("lost_bytes")[rows]
     servers = [context.server_names[number] for number in np.unique(facts.server[rows]).tolist()]
     missing = int(columns.ints("lost_bytes")[rows].sum())
@@ -66,7 +66,7 @@ def _unseen(context: SignalContext, rows: Ints) -> Signal:
     )
 
 
-def _last_answered(context: SignalContext, rows: Ints) -> Ints:
+def last_answered_ns(context: SignalContext, rows: Ints) -> Ints:
     """Return when the last response of each connection came, or else its first packet."""
     calls = context.table(CALLS)
     calls = calls.filter(calls.equals("status", "answered"))

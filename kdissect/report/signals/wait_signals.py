@@ -18,6 +18,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.unseen_segments import last_answered_ns
 from kdissect.report.timeline.signal_tables import PACE, WAITS
 from kdissect.report.wording import client_text, counted
 from kdissect.text import format_clock, format_duration
@@ -96,6 +97,9 @@ def _open(context: SignalContext) -> Iterator[Signal]:
     )
     hanging &= ~np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
     hanging &= (waited >= OPEN_NS) & (waited >= limit)
+    # A broker answers a connection in order, so a request that later ones overtake only lacks its response.
+    answered_ns = last_answered_ns(context, rows)
+    hanging &= 2 * (answered_ns - waits.ints("first_begin_ns")) <= waited
     servers = context.connections.server[rows]
     for number in np.unique(servers[hanging]).tolist():
         own = hanging & (servers == number)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.join import find_incidents
@@ -153,3 +155,18 @@ def test_a_broker_that_does_not_know_that_its_partitions_moved_away() -> None:
 
 def test_a_broker_that_says_that_it_leads_no_more_knows_it() -> None:
     assert "broker_fenced" not in moved_away(("leadership_left", 20))
+
+
+@pytest.mark.parametrize(("others", "causes"), [(1, ["leader_election"]), (0, [])])
+def test_an_election_of_which_clients_learn_one_partition_and_followers_the_others(
+    others: int, causes: list[str]
+) -> None:
+    def left(node: int, clients: tuple[str, ...], replicas: int) -> Signal:
+        return make_signal(
+            "leadership_left", (SubjectKind.SERVER, name_of(node)), (10 * SECOND, 11 * SECOND), "…",
+            measures={"things": 1, "clients": len(clients), "replicas": replicas, "partitions": 1},
+            clients=clients, topics=["orders"],
+        )  # fmt: skip
+
+    told = [left(1, ("reader at 10.1.0.8", "other at 10.1.0.9"), 0), *[left(3, (), 1)] * others]
+    assert [one.cause for one in find_incidents(told, (0, 30 * SECOND), 100)[0]] == causes

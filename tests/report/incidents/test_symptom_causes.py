@@ -30,6 +30,16 @@ def test_a_request_without_a_response_at_the_end(waited_ms: int, found: list[str
     assert [one.cause for one in analyzed(story, tmp_path).incidents] == found
 
 
+def test_a_request_that_later_ones_overtake_only_lacks_its_response(tmp_path: Path) -> None:
+    """A broker answers a connection in order: the capture lacks the response, or began within the request."""
+    story, _ = cluster(lambda node, at_ms: 3)
+    admin = story.connect("10.1.0.9", ("10.0.0.2", 9092), client_id="admin")
+    admin.ask(100, ApiKey.DELETE_TOPICS, 1, {"topic_names": ["old"], "timeout_ms": 60_000})
+    for at_ms in range(1_000, 29_000, 1_000):
+        admin.call(at_ms, 3, ApiKey.FIND_COORDINATOR, 1, {"key": "g"}, {"node_id": 1, "host": "10.0.0.1"})
+    assert analyzed(story, tmp_path).incidents == ()
+
+
 @pytest.mark.parametrize("api", [ApiKey.FETCH, ApiKey.JOIN_GROUP])
 def test_requests_that_wait_by_design_are_not_unanswered(api: ApiKey, tmp_path: Path) -> None:
     story, _ = cluster(lambda node, at_ms: 3)
