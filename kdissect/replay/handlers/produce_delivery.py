@@ -81,7 +81,7 @@ def deliver(
         outcomes = _outcomes(context, sent, answers)
         passing: list[tuple[OutgoingBatch, int]] = []
         if context.clock.now_ns() < deadline_ns:
-            passing = _passing(item, sent, outcomes, captured, out_of_order)
+            passing = _passing(context, item, sent, outcomes, captured, out_of_order)
         held = {id(each.numbering): each.numbering for each, _ in passing if each.numbering is not None}
         for numbering in held.values():  # before others are told that something ended
             numbering.again.add(item.request.index)
@@ -110,6 +110,7 @@ def deliver(
 
 
 def _passing(
+    context: ReplayContext,
     item: ReplayItem,
     sent: Sequence[OutgoingBatch],
     outcomes: Sequence[BatchOutcome],
@@ -126,7 +127,9 @@ def _passing(
         if error is None:
             continue
         expected = outgoing.partition in captured or (item.transaction and _follows_an_end(outgoing, error))
-        if expected and _passes(outgoing, error, out_of_order):
+        if not expected or not _passes(outgoing, error, out_of_order):
+            continue
+        if context.leaders.writes.pending(outgoing.partition):
             found.append((outgoing, error))
     return found
 
@@ -244,6 +247,8 @@ def _learn(
         context.producers.ended(outgoing.numbering, outgoing.sequence, batch.records, outcome.taken)
     if outcome.error is not None:
         context.producers.note_attempt(item.request.index, partition, bool(outcome.taken))
+    if outcome.taken:
+        context.leaders.writes.clear(partition)
     if outcome.error != ErrorCode.NONE or outcome.offset < 0:
         return
     if captured is not None and captured != UNKNOWN_OFFSET:
@@ -260,11 +265,12 @@ def learn_taken(
     captured: Mapping[TopicPartition, int],
 ) -> None:
     """Note the same of a response without errors: `offsets` are those that it gives, batch by batch."""
-    producers, positions = context.producers, context.positions
+    producers, positions, writes = context.producers, context.positions, context.leaders.writes
     for (partition, batch, numbering, sequence, _), offset in zip(sent, offsets, strict=True):
         if numbering is not None:
             producers.ended(numbering, sequence, batch.records, True)
         producers.note_attempt(item.request.index, partition, True)
+        writes.clear(partition)
         known = captured.get(partition)
         if known is not None and offset >= 0:
             positions.add_written(partition, known, batch.records, offset)

@@ -96,12 +96,12 @@ def until_led(context: ReplayContext, partitions: Iterable[TopicPartition]) -> C
     for partition in partitions:
         name = context.names.topic(partition[0])
         while context.cluster.leader(name, partition[1]) == ANY:
-            if not context.leaders.may_appear(partition):
+            if not context.leaders.elections.pending(partition):
                 why = f"{name}-{partition[1]} has no leader on the target"
                 raise SkipRequest(Disposition.DEPENDENCY, why)
             yield from spawn(context.leaders.refresh(), CONTROL)
             yield from pause(2 * REFRESH_NS)
-        context.leaders.appeared(partition)
+        context.leaders.elections.clear(partition)
 
 
 def until_numbered(

@@ -1,8 +1,8 @@
 """Who leads each partition of the target: asked again when a response says that a leader moved.
 
 The answers are kept in the `TargetCluster`. One refresh runs at a time. A request that waits for a partition
-without a leader waits no longer than the first that did: a partition that stays without a leader delays
-requests once.
+without a leader, or without the replicas that a write needs, waits no longer than the first that did: a
+partition that stays so delays requests once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,16 +21,33 @@ NEWEST_METADATA = 12
 REFRESH_NS = 50_000_000  # before leaders are asked for again
 
 
+class SharedDeadlines:
+    """Until when partitions are waited for: each from the first request that had to wait, for all of them."""
+
+    def __init__(self, clock: RunClock, deadline_s: float) -> None:
+        self._clock, self._deadline_s = clock, deadline_s
+        self._ends_ns: dict[TopicPartition, int] = {}
+
+    def pending(self, partition: TopicPartition) -> bool:
+        """Return whether a partition is to be waited for still; the first question begins its time."""
+        end_ns = self._ends_ns.setdefault(partition, self._clock.deadline_ns(self._deadline_s))
+        return self._clock.now_ns() < end_ns
+
+    def clear(self, partition: TopicPartition) -> None:
+        """Note that a partition need not be waited for."""
+        self._ends_ns.pop(partition, None)
+
+
 class Leaders:
     """Questions about leaders, and how long a missing one is waited for."""
 
     def __init__(
         self, cluster: TargetCluster, names: Names, clock: RunClock, notes: PassNotes, deadline_s: float
     ) -> None:
-        self._cluster, self._names, self._clock, self._notes = cluster, names, clock, notes
-        self._deadline_s = deadline_s
+        self._cluster, self._names, self._notes = cluster, names, notes
+        self.elections = SharedDeadlines(clock, deadline_s)  # of partitions without a leader
+        self.writes = SharedDeadlines(clock, deadline_s)  # of partitions that take no writes
         self._refreshing = False
-        self._missing: dict[TopicPartition, int] = {}  # until when each partition is waited for
 
     def metadata_request(self, topics: Iterable[str]) -> tuple[int, Tree]:
         """Return version and body of a Metadata request for topics, which creates none."""
@@ -66,12 +83,3 @@ class Leaders:
         """Learn leaders anew, beside the handler, if an answer says that one has moved."""
         if self.moved(answers):
             yield from spawn(self.refresh(), CONTROL)
-
-    def may_appear(self, partition: TopicPartition) -> bool:
-        """Return whether a leader that a partition lacks is to be waited for still."""
-        deadline = self._missing.setdefault(partition, self._clock.deadline_ns(self._deadline_s))
-        return self._clock.now_ns() < deadline
-
-    def appeared(self, partition: TopicPartition) -> None:
-        """Note that a partition has a leader."""
-        self._missing.pop(partition, None)

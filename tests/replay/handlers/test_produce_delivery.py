@@ -33,6 +33,7 @@ from tests.helpers.paper_target import (
 
 ENDING = 51  # CONCURRENT_TRANSACTIONS
 METADATA = 3
+NOT_ENOUGH_REPLICAS = 19
 
 
 def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
@@ -200,3 +201,25 @@ def test_batches_wait_for_a_leader_that_is_out_of_reach(prepared: bool) -> None:
     ]
     assert (taken.count(0), taken.count(1)) == (60, 60)
     assert done.context.notes.counts["sent again"] >= 3
+
+
+def test_a_partition_that_takes_no_writes_is_waited_for_once() -> None:
+    """Twelve requests of three connections end after one deadline, and not each after one of its own."""
+    script, cluster = Script(), Cluster(key0=[NOT_ENOUGH_REPLICAS] * 100_000)
+    for number in range(12):
+        script.add(number, PRODUCE, 9, produce(batch(text=b"%d" % number)), took(0), connection=number % 3)
+    paper = PaperTarget(lambda key, version, body: {} if key == METADATA else cluster(key, version, body))
+    asked = settings(pace=Pace.ASAP, dependency_deadline_s=5.0)
+    done = play(script.capture(), script.shelf, paper, topology({"t-orders": 1}), asked)
+    assert done.buckets() == {"answered": 12}
+    assert 5_000 * MS <= paper.now_ns < 6_000 * MS
+
+
+def test_a_partition_that_takes_writes_again_is_waited_for_again() -> None:
+    script, cluster = Script(), Cluster(key0=[NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS, 0] * 4)
+    for number in range(4):
+        script.add(number * 3_000, PRODUCE, 9, produce(batch(text=b"%d" % number)), took(0))
+    paper = PaperTarget(lambda key, version, body: {} if key == METADATA else cluster(key, version, body))
+    asked = settings(dependency_deadline_s=5.0)
+    done = play(script.capture(), script.shelf, paper, topology({"t-orders": 1}), asked)
+    assert [result.again for result in done.player.results] == [2] * 4
