@@ -78,6 +78,9 @@ Until it has, each of these is out of order. In the first moments of a transacti
 before is still ending (KIP-890).
 """
 
+MOMENT_NS = 2 * 10**9
+"""Partitions that move with less than this between them move together."""
+
 STALE_NS = 2 * 10**9
 """One client that asks the wrong broker for less than this had old metadata, as any client may."""
 
@@ -236,9 +239,16 @@ def leader_moved(context: FindingContext) -> Judgement | None:
     clients = counted(len({error.client for error in errors}), "client")
     partitions = counted(len({error.partition for error in errors}), "partition")
     title = f"Leadership moved: {clients} sent requests to the wrong broker for {partitions}"
-    alone = len({error.client for error in errors}) == 1 and longest < STALE_NS
+    alone = len({error.client for error in errors}) == 1
     title += f", for up to {format_duration(longest)}" if longest else ""
-    return Judgement(title, rows, Severity.NOTE if alone else None)
+    usual = (alone or _one_by_one(errors)) and longest < STALE_NS
+    return Judgement(title, rows, Severity.NOTE if usual else None)
+
+
+def _one_by_one(errors: Sequence[Observation]) -> bool:
+    """Return whether partitions moved one after the other, as an operator moves them: no election does."""
+    moments = [{error.partition for error in spell} for spell in spells(errors, MOMENT_NS)]
+    return len(moments) > 1 and all(len(partitions) == 1 for partitions in moments)
 
 
 def retriable_lasted(context: FindingContext) -> Judgement | None:

@@ -73,11 +73,14 @@ def cut_signals(context: SignalContext) -> Iterator[Signal]:
 
 
 def _metadata_calls(context: SignalContext) -> dict[str, Calls]:
-    """Return the Metadata requests of each client, and all APIs that it uses."""
-    calls = context.partial.table(CALLS)
-    hosts = context.facts.column_at("client_host", context.facts.rows(context.table(CALLS))).to_pylist()
+    """Return the Metadata requests of each client, and all APIs that it uses, if some were not read."""
+    calls = context.table(CALLS)
+    unread = (calls.ints("api_key") == ApiKey.METADATA) & (calls.ints("faults") >= calls.ints("exchanges"))
+    if not unread.any():
+        return {}
+    hosts = context.facts.column_at("client_host", context.facts.rows(calls)).to_pylist()
     found: dict[str, Calls] = {}
-    for row, host in zip(calls.to_pylist(), hosts, strict=True):
+    for row, host in zip(calls.table.to_pylist(), hosts, strict=True):
         client = client_text(row["client_id"], host)
         known = found.setdefault(client, Calls(set()))
         known.apis.add(row["api_key"])
@@ -112,15 +115,16 @@ def _unanswered(context: SignalContext, client: str, calls: Calls) -> Signal:
 
 def _joins(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for each coordinator at which clients join again and again, unread."""
-    calls = context.partial.table(CALLS).to_pylist()
-    if any(row["api_key"] == ApiKey.JOIN_GROUP and row["group_id"] is not None for row in calls):
+    calls = context.table(CALLS)
+    joins = calls.ints("api_key") == ApiKey.JOIN_GROUP
+    if not joins.any() or calls.present("group_id")[joins].any():
         return
     by_server: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for row in context.partial.table(PACE).to_pylist():
-        if row["api_key"] == ApiKey.JOIN_GROUP:
-            server = context.servers.name(row["server_host"], row["server_port"])
-            client = client_text(row["client_id"], row["client_host"])
-            by_server[server][client] += [row["first_ns"]] * row["exchanges"]
+    pace = context.table(PACE)
+    for row in pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP).table.to_pylist():
+        server = context.servers.name(row["server_host"], row["server_port"])
+        client = client_text(row["client_id"], row["client_host"])
+        by_server[server][client] += [row["first_ns"]] * row["exchanges"]
     for server, clients in sorted(by_server.items()):
         often = {name: times for name, times in clients.items() if _rounds(times) >= JOINS}
         if often:

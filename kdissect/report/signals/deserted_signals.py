@@ -46,7 +46,9 @@ def deserted_signals(context: SignalContext) -> Iterator[Signal]:
     pace = context.table(PACE)
     servers = server_rows(pace, context.servers)
     fetches = pace.ints("api_key") == ApiKey.FETCH
-    followers = np.array([follower_of(name) or -1 for name in pace.arrow("client_id").to_pylist()], np.int64)
+    ids = pace.text("client_id")
+    nodes = [-1 if (node := follower_of(text)) is None else node for text in ids.texts.to_pylist()]
+    followers = np.array([*nodes, -1], np.int64)[ids.numbers]
     for name in servers.present():
         own = servers.equal(name)
         last: dict[int, int] = defaultdict(int)

@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
-from kdissect.report.signals.log_positions import LogPositions, Position
+from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE, READS
@@ -48,18 +50,16 @@ def reread_signals(context: SignalContext) -> Iterator[Signal]:
     for (group, topic), partitions in sorted(_reads(context).items()):
         if group in committing:
             continue
-        found = [
-            again
-            for number, rows in partitions.items()
-            if (again := _read_again(rows, _positions(context, topic, number))) is not None
-        ]
+        again = (_read_again(context, topic, *partition) for partition in partitions.items())
+        found = [one for one in again if one is not None]
         if found:
             yield _signal(context, group, topic, found)
 
 
 def _committing_groups(context: SignalContext) -> set[str]:
-    calls = context.partial.table(CALLS).select(("api_key", "group_id")).to_pylist()
-    return {row["group_id"] for row in calls if row["api_key"] in OFFSET_COMMITS and row["group_id"]}
+    calls = context.table(CALLS)
+    commits = calls.filter(np.isin(calls.ints("api_key"), list(OFFSET_COMMITS)) & calls.present("group_id"))
+    return set(commits.arrow("group_id").unique().to_pylist())
 
 
 def _reads(context: SignalContext) -> dict[tuple[str, str], dict[int, list[Row]]]:
@@ -75,21 +75,26 @@ def _reads(context: SignalContext) -> dict[tuple[str, str], dict[int, list[Row]]
     return found
 
 
-def _positions(context: SignalContext, topic: str, partition: int) -> dict[str, list[Position]]:
-    """Return the fetches of a partition by client, those that brought nothing, too."""
-    fetched = context.shared(LogPositions).fetched
-    return {client: found.get(partition, []) for (client, read), found in fetched.items() if read == topic}
-
-
-def _read_again(rows: list[Row], positions: dict[str, list[Position]]) -> Reread | None:
+def _read_again(context: SignalContext, topic: str, partition: int, rows: list[Row]) -> Reread | None:
     """Return how a partition is read again from the lowest offset of all, None if it is not."""
     lowest = min(row["offset"] for row in rows)
     begins = [row for row in rows if row["offset"] == lowest]
     first, again = min(row["first_ns"] for row in begins), max(row["last_ns"] for row in begins)
-    own = (one for client in {row["client"] for row in rows} for one in positions.get(client, ()))
-    reached = max((one.offset for one in own if one.time_ns < again), default=lowest)
     starts = sum(row["exchanges"] for row in begins)
-    if starts < 2 or again - first < LEAST_NS or reached - lowest < LEAST_RECORDS:
+    if starts < 2 or again - first < LEAST_NS:
+        return None
+    # A fetch that brings nothing tells how far its reader is, too.
+    fetched = context.shared(LogPositions).fetched
+    reached = max(
+        (
+            one.offset
+            for client in {row["client"] for row in rows}
+            for one in fetched.get((client, topic), {}).get(partition, ())
+            if one.time_ns < again
+        ),
+        default=lowest,
+    )
+    if reached - lowest < LEAST_RECORDS:
         return None
     return Reread(first, again, starts, reached - lowest, frozenset(row["client"] for row in begins))
 
@@ -115,7 +120,7 @@ def _signal(context: SignalContext, group: str, topic: str, found: list[Reread])
 
 def _joins(context: SignalContext, clients: list[str]) -> Iterator[int]:
     """Yield when clients joined a group."""
-    for row in context.partial.table(PACE).to_pylist():
-        joins = row["api_key"] == ApiKey.JOIN_GROUP
-        if joins and client_text(row["client_id"], row["client_host"]) in clients:
+    pace = context.table(PACE)
+    for row in pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP).table.to_pylist():
+        if client_text(row["client_id"], row["client_host"]) in clients:
             yield row["first_ns"]

@@ -151,6 +151,19 @@ def test_a_broker_that_shook_hands_and_said_nothing_is_a_time_out():
     assert [finding.name for finding in unseen.findings] == ["capture_loss"]
 
 
+@pytest.mark.parametrize(("apart_ms", "severity"), [(5_000, Severity.NOTE), (500, Severity.WARNING)])
+def test_partitions_that_move_one_by_one_are_no_warning(apart_ms: int, severity: Severity) -> None:
+    times = (0, 3, apart_ms, apart_ms + 3)
+    rows = [exchange_of(1 + at % 2, at, PRODUCE, time) for at, time in enumerate(times)]
+    moved = [
+        row | {"connection": 1 + at % 2, "partition": at // 2}
+        for at, row in enumerate(produced(0, len(times), error_code=6))
+    ]
+    hosts = [connection(number, client_host=f"10.1.0.{number}") for number in (1, 2)]
+    found = {one.name: one.severity for one in report(rows, moved, hosts).findings}
+    assert found["leader_moved"] is severity
+
+
 @pytest.mark.parametrize(("lasted_ms", "severity"), [(200, Severity.NOTE), (2500, Severity.WARNING)])
 def test_one_client_with_old_metadata_is_no_warning(lasted_ms: int, severity: Severity) -> None:
     rows = [exchange_of(1, at, PRODUCE, time) for at, time in enumerate((0, lasted_ms))]
