@@ -54,6 +54,9 @@ HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
 
 STEMS = 1 << 12  # that are remembered: clients open many connections under one id
 
+START_NS, KEPT_SHARE = 10 * SECOND, 0.7
+"""Processes that start together have opened their connections within this, and keep most."""
+
 SHORT_NS = 5 * SECOND
 """A connection that ends sooner was opened for one thing."""
 
@@ -228,6 +231,8 @@ def _opened_by(
         if span is None:
             continue
         begin, end, count = span
+        if _is_start(context, np.array(rows), begin, end):
+            continue
         who = f"Host {subject}" if kind is SubjectKind.HOST else subject
         yield make_signal(
             "connections_storm",
@@ -239,6 +244,16 @@ def _opened_by(
             clients=context.clients_of(np.array(rows)) if kind is SubjectKind.CLIENT else (),
             requests=count,
         )
+
+
+def _is_start(context: SignalContext, rows: Ints, begin: int, end: int) -> bool:
+    """Return whether processes of one name started together: each opens its connections once and keeps them."""
+    first_ns, ends = context.connections.first_ns[rows], context.connections.ends[rows]
+    own = (first_ns >= begin) & (first_ns <= end)
+    kept = ~ends[own] | (context.connections.closed_ns[rows][own] > end + WINDOW_NS)
+    later = np.count_nonzero(first_ns > end)
+    settled = context.end_ns - end >= WINDOW_NS and 2 * later <= len(kept)
+    return bool(end - begin < START_NS and settled and kept.mean() >= KEPT_SHARE)
 
 
 def _restarts(context: SignalContext) -> Iterator[Signal]:
