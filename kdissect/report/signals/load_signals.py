@@ -247,7 +247,7 @@ def _opened_by(
 
 
 def _is_start(context: SignalContext, rows: Ints, begin: int, end: int) -> bool:
-    """Return whether processes of one name started together: each opens its connections once and keeps them."""
+    """Return whether processes of one name started together: each opens connections once, and keeps them."""
     first_ns, ends = context.connections.first_ns[rows], context.connections.ends[rows]
     own = (first_ns >= begin) & (first_ns <= end)
     kept = ~ends[own] | (context.connections.closed_ns[rows][own] > end + WINDOW_NS)
