@@ -31,7 +31,7 @@ from kdissect.report.aggregate.grouping import (
 from kdissect.report.aggregate.histogram import Ints, middle
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.changes import Floats, Segment, Series, find_segments
+from kdissect.report.signals.changes import MIN_STATISTIC, Floats, Segment, Series, find_segments
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -59,6 +59,9 @@ ROSE_NS = 10_000_000
 LASTED_NS = 3 * SECOND
 MIN_BEFORE = 24
 """Values that a level before a rise needs: the first requests of a capture are often slow or quick."""
+
+SERVER_STATISTIC = 40.0
+"""A change of a server needs less than others: it counts only if the other servers do not change like it."""
 
 OTHER_OCTAVES = 0.8
 NORMAL_NS = 3 * SECOND
@@ -115,13 +118,13 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
     if grid is None:
         return
     timed, fetches = _timed(context, grid), context.shared(follower_fetches)
-    for kind, subjects, others in (
-        ("latency_rose", timed.server, timed.client),
-        ("client_latency_rose", timed.client, timed.server),
+    for kind, subjects, others, least in (
+        ("latency_rose", timed.server, timed.client, SERVER_STATISTIC),
+        ("client_latency_rose", timed.client, timed.server, MIN_STATISTIC),
     ):
         for name in subjects.busiest(timed.exchanges, MOST_SUBJECTS):
             own = subjects.equal(name)
-            for rise in _distinct_rises(timed, own, grid, context.end_ns):
+            for rise in _distinct_rises(timed, own, grid, context.end_ns, least):
                 reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
                 yield _signal(kind, name, timed, own, rise, others, reaction)
                 if kind == "latency_rose":
@@ -168,26 +171,26 @@ def _alone(context: SignalContext, api: Ints, clients: NamedRows) -> Mask:
     return alone
 
 
-def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
+def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
     """Yield the rises of a subject: of all requests, and of one API where the others hide it."""
     apis = np.unique(timed.api[own]).tolist()
     parts = [own, *(own & (timed.api == api) for api in apis)] if len(apis) > 1 else [own]
     found: list[Rise] = []
     for part in parts:
-        for rise in _rises(timed, part, grid, end_ns):
+        for rise in _rises(timed, part, grid, end_ns, least):
             if all(abs(rise.begin_ns - other.begin_ns) > SAME_RISE_NS for other in found):
                 found.append(rise)
     yield from sorted(found, key=lambda rise: rise.begin_ns)
 
 
-def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
+def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
     step, count, value = timed.step[own], timed.exchanges[own], timed.value[own]
     series = Series(
         np.bincount(step, count, grid.steps).astype(np.int64),
         np.bincount(step, count * value, grid.steps).astype(np.float64),
         np.bincount(step, count * value**2, grid.steps).astype(np.float64),
     )
-    segments = find_segments(series)
+    segments = find_segments(series, min_statistic=least)
     for at in range(1, len(segments)):
         before, after = segments[at - 1], segments[at]
         if after.mean - before.mean < ROSE_OCTAVES or before.values < MIN_BEFORE:

@@ -64,7 +64,12 @@ class Calls(NamedTuple):
 
 
 def cut_signals(context: SignalContext) -> Iterator[Signal]:
-    """Yield the signals about clients whose messages were cut."""
+    """Yield the signals about clients whose messages were cut.
+
+    Messages that cannot be read for other reasons, such as damage, are no such messages.
+    """
+    if not context.rules.connections.cut_bytes:
+        return
     yield from _joins(context)
     for client, calls in sorted(_metadata_calls(context).items()):
         idle = calls.apis <= BEFORE_WORK and calls.unread

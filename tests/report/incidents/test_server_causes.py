@@ -1,5 +1,6 @@
 """Causes that lie with a server, told as stories of three brokers, and what only looks like them."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,19 @@ def test_a_broker_that_is_slow_since_a_moment(tmp_path: Path) -> None:
     assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S, abs=0.5)
     assert incident.headline.endswith("for 3 of its 3 clients")
     assert incident.speaks_against == ()
+
+
+def test_a_broker_that_stutters_on_a_noisy_host(tmp_path: Path) -> None:
+    """It stands still again and again, and half of its requests are as quick as before."""
+    noise = random.Random(5)
+
+    def took(node: int, at_ms: float) -> float:
+        usual = 6 * 2 ** noise.gauss(0, 2)
+        stutters = node == 2 and at_ms >= 1000 * MOMENT_S
+        return usual + (max(0, noise.uniform(-300, 600)) if stutters else 0)
+
+    (incident,) = warnings(cluster(took, seconds=28, every_ms=550)[0], tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(2))
 
 
 def test_a_capture_of_one_host_of_clients_says_that_no_other_client_shows_it(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def test_members_whose_messages_are_there_have_other_signals(tmp_path: Path) -> 
     assert "joins_unread" not in [one.cause for one in incidents(joining(7, Story()), tmp_path)]
 
 
-def asking(topics: list[str], works: bool = False) -> Story:
+def asking(topics: list[str], works: bool = False, story: Story | None = None) -> Story:
     """A client that asks for metadata each second, of topics or of all that there are."""
-    story = CutStory()
+    story = story or CutStory()
     line = story.connect("10.1.0.2", client_id="asker", at_ms=9_990)
     named = [{"topic_id": bytes(16), "name": topic} for topic in topics] or None
     node = {"node_id": 1, "host": "broker-one.example.org", "port": 9092, "rack": None}
@@ -83,3 +83,17 @@ def test_a_client_that_asks_for_topics_and_begins_no_work(
     topics: list[str], works: bool, told: list[str], tmp_path: Path
 ) -> None:
     assert [one.cause for one in incidents(asking(topics, works), tmp_path)] == told
+
+
+class DamagedStory(Story):
+    """A story in which the name of a topic is longer than its message."""
+
+    def write(self, path: Path) -> str:
+        super().write(path)
+        path.write_bytes(path.read_bytes().replace(b"\x09payments", b"\x7fpayments"))
+        return str(path)
+
+
+def test_messages_that_cannot_be_read_were_not_cut(tmp_path: Path) -> None:
+    story = asking(["payments"], story=DamagedStory())
+    assert "answers_unread" not in [one.cause for one in incidents(story, tmp_path)]
