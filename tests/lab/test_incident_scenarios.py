@@ -54,6 +54,26 @@ def scene(name: str, seed: int) -> Scene:
     return Scene(name, seed, nothing, nothing, Path(), Path(), set())
 
 
+@pytest.mark.parametrize(
+    ("late_s", "early_s", "onset_s", "kept_s"),
+    [(4, 0, 12, (16, 30)), (0, 7, 12, (2, 22)), (4, 0, None, (6, 30)), (0, 99, 12, (2, 30))],
+    ids=["late", "early", "late and well", "not so early"],
+)
+def test_a_capture_begins_late_or_ends_early(
+    late_s: float, early_s: float, onset_s: int | None, kept_s: tuple[int, int]
+) -> None:
+    """What notices the incident does so three seconds after it."""
+    second = 10**9
+    one = scene("steady", 1)
+    one.late_s, one.early_s = late_s, early_s
+    one.truth |= {"begin_ns": 2 * second, "stop_ns": 30 * second, "seen_later_s": 3}
+    one.truth |= {} if onset_s is None else {"onset_ns": onset_s * second}
+    one.trim()
+    assert (one.truth["begin_ns"], one.truth["stop_ns"]) == tuple(second * kept for kept in kept_s)
+    if onset_s is not None:
+        assert one.truth["onset_ns"] == max(onset_s, kept_s[0]) * second
+
+
 def test_chance_follows_from_the_seed() -> None:
     first, same, other = (scene("steady", seed) for seed in (1, 1, 2))
     assert [first.client_id() for _ in range(5)] == (names := [same.client_id() for _ in range(5)])

@@ -1,8 +1,11 @@
-"""Incidents of other modules, seen from an odd place: packets that are cut, one host of clients, one broker.
+"""Incidents of other modules, seen from an odd place: packets that are cut, one host of clients, one broker,
+a part of the time.
 
     cut-96, cut-200    so many bytes of each packet were kept
     at-clients         all clients are on one host, and the capture is of that host
     at-a-broker        the capture is of one broker, whichever the incident is about
+    begun-late         the capture begins four seconds after the incident
+    ended-early        it ends seven seconds after the incident can be seen
 
 `ODD` lists which incidents are seen so; each becomes a scenario of its own. This module is loaded last.
 """
@@ -14,6 +17,7 @@ from collections.abc import Callable
 from tests.lab.incidents.scene import SCENARIOS, Scene, scenario
 
 HERE = "c2"
+LATE_S, EARLY_S = 4.0, 7.0
 
 
 def _cut(size: int) -> Callable[[Scene], None]:
@@ -32,11 +36,21 @@ def _at_a_broker(s: Scene) -> None:
     s.record_at = s.broker().host
 
 
+def _begun_late(s: Scene) -> None:
+    s.late_s = LATE_S
+
+
+def _ended_early(s: Scene) -> None:
+    s.early_s = EARLY_S
+
+
 PLACES: dict[str, Callable[[Scene], None]] = {
     "cut-96": _cut(96),
     "cut-200": _cut(200),
     "at-clients": _at_clients,
     "at-a-broker": _at_a_broker,
+    "begun-late": _begun_late,
+    "ended-early": _ended_early,
 }
 ODD = (
     ("new-connections-dropped", "cut-96"),
@@ -56,6 +70,16 @@ ODD = (
     ("zombie-producer", "at-a-broker"),
     ("large-records", "at-a-broker"),
     ("topic-settings", "cut-200"),
+    ("slow-consumer", "cut-96"),
+    ("offset-out-of-range", "cut-200"),
+    ("poison-record", "at-clients"),
+    ("broker-slow", "at-clients"),
+    ("all-brokers-frozen", "at-a-broker"),
+    ("tiny-batches", "begun-late"),
+    ("path-dead", "ended-early"),
+    ("groupless-readers", "at-clients"),
+    ("static-restart", "at-a-broker"),
+    ("connector-batches", "begun-late"),
 )
 
 

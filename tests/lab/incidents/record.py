@@ -112,7 +112,9 @@ class Session:
 
     def _publish(self, scene: Scene) -> None:
         raw = scene.capture.with_suffix(".recording")
-        subprocess.run(["editcap", "-F", "pcapng", str(raw), str(scene.capture)], check=True)
+        begin, stop = (f"{scene.truth[key] / 1e9:.6f}" for key in ("begin_ns", "stop_ns"))
+        trimmed = (*(("-A", begin) if scene.late_s else ()), *(("-B", stop) if scene.early_s else ()))
+        subprocess.run(["editcap", "-F", "pcapng", *trimmed, str(raw), str(scene.capture)], check=True)
         for source in (scene.capture, scene.capture.with_suffix(".json")):
             name = f"{scene.name}-{scene.seed}{source.suffix}"
             shutil.copy(source, self.out / f".{name}")

@@ -100,6 +100,8 @@ class Scene:
     only_host: str = ""  # where all clients are; none: anywhere
     with_controllers: bool = False
     snaplen: int = 0  # bytes that are kept of each packet; 0: all
+    late_s: float = 0  # how long after the onset the capture begins; 0: before it
+    early_s: float = 0  # how long after the onset can be seen the capture ends; 0: when the scene does
     way: Way | None = None
     shown_by: Mark | None = None  # the packet that dates the incident; none: the moment that was noted
     _recorder: Any = None
@@ -288,6 +290,7 @@ class Scene:
         if self.shown_by is not None:
             raw, noted = self.capture.with_suffix(".recording"), self.truth["onset_ns"]
             self.truth["onset_ns"] = first_packet_ns(raw, self.shown_by, noted) or noted
+        self.trim()
         base = {
             "scenario": self.name,
             "seed": self.seed,
@@ -300,6 +303,18 @@ class Scene:
         base |= {"brokers": [{"id": b.number, "address": b.address} for b in self.brokers.all]}
         text = json.dumps(base | self.truth, indent=1) + "\n"
         self.capture.with_suffix(".json").write_text(text)
+
+    def trim(self) -> None:
+        """Have the capture begin late or end early; where all is well, so long after its beginning."""
+        truth = self.truth
+        onset = truth.get("onset_ns") or truth["begin_ns"]
+        if self.late_s:
+            truth["begin_ns"] = onset + int(self.late_s * 1e9)
+            if truth.get("onset_ns"):
+                truth["onset_ns"] = truth["begin_ns"]
+        if self.early_s:
+            seen = onset + int((truth.get("seen_later_s", 0) + self.early_s) * 1e9)
+            truth["stop_ns"] = min(seen, truth["stop_ns"])
 
 
 @dataclass(frozen=True, slots=True)
