@@ -12,6 +12,7 @@ import pytest
 
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
+from tests.helpers.tiers import ALL
 
 # No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
 hypothesis.settings.register_profile(
@@ -29,7 +30,11 @@ NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by -m
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    thorough = [] if ALL else [item for item in items if item.get_closest_marker("thorough")]
+    if thorough:
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     for item in items:
         for fixture in STARTS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(STARTS[fixture])

@@ -16,6 +16,7 @@ from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.jvm import GatewayError
 from tests.helpers.command import COMMAND, environment, kdissect
+from tests.helpers.tiers import thorough_after
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 CAPTURE = CAPTURES / "broker-restart.pcapng"
@@ -58,7 +59,9 @@ def test_export(tiny: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("tiny", ["size=32k", "nr_inodes=2", "nr_inodes=7", "nr_inodes=12"], indirect=True)
+@pytest.mark.parametrize(
+    "tiny", thorough_after(2, ["size=32k", "nr_inodes=7", "nr_inodes=2", "nr_inodes=12"]), indirect=True
+)
 def test_temporary_files(tiny: Path) -> None:
     """Spark has its shuffle there, and compressed captures are decompressed to it."""
     assert_told(kdissect("analyze", "--quiet", "--master", "local[2]", CAPTURE, TMPDIR=str(tiny)))

@@ -11,10 +11,12 @@ import pytest
 
 from tests.bounds.hazards import CONNECTIONS, CROWDS, GOOD, HAZARDS
 from tests.helpers.command import environment
+from tests.helpers.tiers import spread
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # all of them run before the first is judged
 
 SECONDS = 60  # of processor time for each step, on a slow machine: they take a tenth of that
+NAMES = [*HAZARDS, *spread(CROWDS, 1)]
 MIB = {
     "true counts": 1500,
     "rows of many": 300,
@@ -58,7 +60,7 @@ DUMP_FAULTS = {
 def outcomes() -> dict[str, dict[str, Any]]:
     """Everything, in a process whose memory is its own."""
     path = os.pathsep.join([environment()["PYTHONPATH"], str(Path(__file__).parents[2])])
-    command = [sys.executable, "-P", "-m", "tests.bounds"]
+    command = [sys.executable, "-P", "-m", "tests.bounds", *NAMES]
     done = subprocess.run(
         command, env=environment(PYTHONPATH=path), capture_output=True, text=True, check=False
     )
@@ -66,7 +68,7 @@ def outcomes() -> dict[str, dict[str, Any]]:
     return {said["name"]: said for said in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("name", [*HAZARDS, *CROWDS])
+@pytest.mark.parametrize("name", NAMES)
 def test_what_asks_for_too_much(name: str, outcomes: dict[str, dict[str, Any]]) -> None:
     analysed, dumped = outcomes[name]["analysed"], outcomes[name]["dumped"]
     expected, words = FOUND[name]

@@ -13,6 +13,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.storage import open_storage, shared_scratch
 from tests.helpers.random_traffic import pcap_traffic
+from tests.helpers.tiers import thorough_after
 
 DATA = pcap_traffic(5, 3000)
 
@@ -30,7 +31,7 @@ def bucket(s3: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.parametrize("scheme", thorough_after(1, ["s3a", "s3"]))
 def test_the_same_bytes_in_any_order(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command import COMMAND, environment, interrupted
+from tests.helpers.tiers import thorough_after
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,7 @@ class Interrupts:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupts)
 from kdissect.cli import main
+from tests.helpers.tiers import thorough_after
 sys.exit(main(["schema", "Fetch"]))
 """
 """The start of the installed command, with a Ctrl-C when it looks for a module."""
@@ -77,9 +79,19 @@ def test_the_first_interrupt_reports_what_was_read() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("moment", ["starting", "working"])
-def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("moment", "number", "code"),
+    thorough_after(
+        2,
+        [
+            ("starting", signal.SIGTERM, 143),
+            ("working", signal.SIGINT, 130),
+            ("starting", signal.SIGINT, 130),
+            ("working", signal.SIGTERM, 143),
+        ],
+    ),
+)
+def test_interrupts_end_everything(moment: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [*COMMAND, "analyze", "-", "--split-bytes", "50000"],
         stdin=subprocess.PIPE,

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command import WITHOUT_SPARK, kdissect
+from tests.helpers.tiers import thorough_after
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
 PAGE = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
 SECTION = PAGE.partition("## Twelve questions")[2].partition("\n## ")[0]
 QUESTIONS = re.findall(r"^### (.+?)\n\n    (kdissect .+)$", SECTION, re.MULTILINE)
+IN_SQL = [(question, command) for question, command in QUESTIONS if " sql " in command]
+OTHERS = [one for one in QUESTIONS if one not in IN_SQL]
 FILES = {
     "incident.pcap": "broker-restart.pcapng",
     "before.pcap": "steady.pcapng",
@@ -42,7 +45,7 @@ def test_there_are_twelve() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("question", "command"), QUESTIONS)
+@pytest.mark.parametrize(("question", "command"), [*OTHERS, *thorough_after(2, IN_SQL)])
 def test_its_command_answers_it(question: str, command: str, tmp_path: Path) -> None:
     words = shlex.split(command)[1:]
     paths = {name: str(CAPTURES / OLD.get(question, file)) for name, file in FILES.items()}

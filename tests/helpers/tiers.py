@@ -1,4 +1,4 @@
-"""Parameters of a test of which a few are enough: for the quick tier (tests/conftest.py), or for a change."""
+"""Parameters of a test of which a few are enough: for the quick tier (tests/conftest.py), or for `.ci/run`."""
 
 import os
 from collections.abc import Iterable
@@ -18,5 +18,17 @@ def spread(values: Iterable[Value], count: int) -> list[Value]:
 
 def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
     """Return parameters of `pytest.mark.parametrize`: the first `count` are quick, the others slow."""
+    return _marked_after(count, values, pytest.mark.slow)
+
+
+def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
+    """Return parameters: the first `count` are tried in every run, the others with KDISSECT_ALL=1."""
+    return _marked_after(count, values, pytest.mark.thorough)
+
+
+def _marked_after(count: int, values: Iterable[Any], mark: pytest.MarkDecorator) -> list[Any]:
     listed = list(values)
-    return listed[:count] + [pytest.param(value, marks=pytest.mark.slow) for value in listed[count:]]
+    return listed[:count] + [
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)
+        for value in listed[count:]
+    ]

@@ -145,6 +145,7 @@ print(kernel_cache.kernel_home().name, sum(move_ends.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_another_installation_of_the_same_sources_finds_the_kernels(
     tmp_path: Path, fresh: dict[str, str]
@@ -176,6 +177,7 @@ tempfile.TemporaryFile = IndexDataCacheFile._open_for_write = refuse
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_cache_that_may_only_be_read_serves(fresh: dict[str, str]) -> None:
     def hits(code: str) -> str:

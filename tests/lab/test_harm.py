@@ -8,6 +8,7 @@ import dpkt
 import pytest
 
 from kdissect.spark.session import Engine
+from tests.helpers.tiers import thorough_after
 from tests.lab.harm import LOSSY, NAMES, SHORT, harmed
 from tests.lab.score import IN_REPOSITORY, judge, recordings, without_loss
 
@@ -63,7 +64,7 @@ def test_some_packets_overtake_others(packets: dict[str, list[int]]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("harm", RIGHT)
+@pytest.mark.parametrize("harm", thorough_after(4, RIGHT))
 def test_the_first_line_is_still_right(engine: Engine, harm: str, tmp_path: Path) -> None:
     chosen = [
         (harmed(capture, harm, tmp_path), truth)

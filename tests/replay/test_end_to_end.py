@@ -29,6 +29,7 @@ from kdissect.replay.results.run_files import read_run
 from kdissect.replay.safety import AbortRun, Admission
 from kdissect.replay.settings import Credentials, Groups, Pace, Tls
 from tests.helpers.conversations import CAPTURES
+from tests.helpers.tiers import thorough_after
 from tests.lab.broker_requests import view
 from tests.replay.conftest import PASSWORD, USER, SecuredCluster
 from tests.replay.play import Played, beginning_late, play, settings
@@ -302,7 +303,7 @@ def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
     assert all(starts[partition] > offset for partition, offset in first.items()), (starts, first)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", thorough_after(1, ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]))
 def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, mechanism: str) -> None:
     if mechanism != "PLAIN":
         target.add_scram_user(mechanism)
@@ -369,7 +370,7 @@ def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: P
     assert lost or errors
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", thorough_after(1, [2, 1]))
 def test_a_replayer_that_is_killed_leaves_what_it_knew(
     target: SecuredCluster, tmp_path: Path, processes: int
 ) -> None:

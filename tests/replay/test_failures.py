@@ -177,6 +177,7 @@ def test_copied_members_are_strangers(target: SecuredCluster, tmp_path: Path) ->
     assert {("SyncGroup", "UNKNOWN_MEMBER_ID"), ("Heartbeat", "UNKNOWN_MEMBER_ID")} & found
 
 
+@pytest.mark.thorough
 def test_a_second_run_under_the_same_producer_ids_writes_nothing_and_says_success(
     target: SecuredCluster, tmp_path: Path
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_second_run_under_the_same_producer_ids_writes_nothing_and_says_succes
     assert second.report["verdict"] == "diverged"
 
 
+@pytest.mark.thorough
 def test_a_retry_that_is_not_recognised_is_written_twice(target: SecuredCluster, tmp_path: Path) -> None:
     without(target, tmp_path, "broker-restart.pcapng", "retries", (PRODUCE, INIT), "retries")
     found = read_all(target.bootstrap, ["off-retries-orders"])["off-retries-orders"]

@@ -36,6 +36,7 @@ from kdissect.replay.engine import player, run
 from kdissect.replay.settings import Groups, Timestamps
 from tests.helpers.paper_cluster import batch, issued, produce, took
 from tests.helpers.paper_target import Script, Tree
+from tests.helpers.tiers import thorough_after
 from tests.lab.broker_requests import view
 from tests.replay.conftest import SecuredCluster
 from tests.replay.play import Played, play, settings
@@ -416,7 +417,7 @@ LOUD = {
 }
 
 
-@pytest.mark.parametrize("name", LOUD)
+@pytest.mark.parametrize("name", thorough_after(10, LOUD))
 def test_as_captured_it_fails_and_replayed_it_does_not(world: World, name: str) -> None:
     row = LOUD[name]
     requests, errors = row.requests(), set[str]()

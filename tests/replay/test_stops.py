@@ -21,6 +21,7 @@ from kdissect.errors import ExitCode
 from tests.helpers.command import COMMAND, assert_one_sentence, environment
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.null_target import null_target
+from tests.helpers.tiers import thorough_after
 
 CAPTURE = CAPTURES / "steady.pcapng"
 REPORT_S = 10
@@ -48,14 +49,14 @@ sys.exit(import_module("kdissect.cli.main").main(sys.argv[2:]))
 """The command with one step that does not end, and a target that lacks a topic."""
 
 PHASES = [
-    ("plan", "Replay", "nothing was planned", signal.SIGINT),
     ("plan", "make_plan", "nothing was planned", signal.SIGTERM),
-    ("prepare", "missing_topics", "nothing was created", signal.SIGTERM),
     ("prepare", "create_topics", "some of the topics may have been created", signal.SIGINT),
     ("try", "Replay", "nothing was created or sent", signal.SIGTERM),
+    ("run", "save_pass", "the files of the run were not written", signal.SIGINT),
+    ("plan", "Replay", "nothing was planned", signal.SIGINT),
+    ("prepare", "missing_topics", "nothing was created", signal.SIGTERM),
     ("try", "create_topics", "some of the topics may have been created", signal.SIGINT),
     ("run", "make_plan", "nothing was sent", signal.SIGTERM),
-    ("run", "save_pass", "the files of the run were not written", signal.SIGINT),
     ("run", "compare", "kdissect replay compare reports on them", signal.SIGTERM),
 ]
 """A command, the step of it that is ended, what is told, and the signal; processes take long to start."""
@@ -96,7 +97,7 @@ def wait_until_sending(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "step", "told", "stop"), PHASES)
+@pytest.mark.parametrize(("command", "step", "told", "stop"), thorough_after(4, PHASES))
 def test_a_signal_ends_every_other_phase_with_a_sentence(
     tmp_path: Path, command: str, step: str, told: str, stop: signal.Signals
 ) -> None:
@@ -126,7 +127,9 @@ def test_a_signal_ends_every_other_phase_with_a_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stop", "processes"), [(signal.SIGINT, "1"), (signal.SIGTERM, "2")])
+@pytest.mark.parametrize(
+    ("stop", "processes"), thorough_after(1, [(signal.SIGTERM, "2"), (signal.SIGINT, "1")])
+)
 def test_a_signal_ends_a_run_with_its_report(tmp_path: Path, stop: signal.Signals, processes: str) -> None:
     with null_target() as target:
         run = start(tmp_path / "run", target, "--processes", processes)

@@ -20,7 +20,7 @@ from kdissect.streams.tls.keylog import keys_for
 from tests.helpers.tiers import spread
 from tests.slice.sliced_capture import CAPTURES, PLACE, make_slice, needs_tshark, rows, tshark
 
-EVERY = [*sorted(CAPTURES.glob("*.pcap*")), *spread(sorted(CAPTURES.glob("incidents/*.zst")), 8)]
+EVERY = [*spread(sorted(CAPTURES.glob("*.pcap*")), 8), *spread(sorted(CAPTURES.glob("incidents/*.zst")), 4)]
 SHARE = 3  # one connection of so many is chosen
 SUMMARY = re.compile(r"([\d,]+) packets? \(.*\) of ([\d,]+) exchanges? on ([\d,]+) connections?")
 pytestmark = pytest.mark.slow

@@ -19,6 +19,7 @@ from kdissect.spark.spark_settings import SparkSettings
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import Standalone
+from tests.helpers.tiers import spread
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PLACES = (
@@ -30,7 +31,7 @@ PLACES = (
 Tables = dict[str, pa.Table]
 
 
-@pytest.fixture(params=sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
+@pytest.fixture(params=spread(sorted(CAPTURES.glob("*.pcap*")), 8), ids=lambda path: path.name)
 def capture(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path

@@ -29,7 +29,7 @@ from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 
-REPORTED = CAPTURES / "steady.pcapng"
+REPORTED = CAPTURES / "pause.pcapng"
 SMALL = CAPTURES / "cluster-life.pcapng"
 SOURCES = Path(package.__file__).parents[1]
 Whole = Callable[[Path], Tables]
@@ -49,7 +49,7 @@ def far(server: ConnectServer) -> Iterator[ConnectEngine]:
 
 
 def test_the_same_report(server: ConnectServer, tmp_path: Path) -> None:
-    arguments = ["analyze", REPORTED, "--format", "json", "--quiet", "--split-bytes", "300k"]
+    arguments = ["analyze", REPORTED, "--format", "json", "--quiet", "--split-bytes", "60k"]
     there = kdissect(*arguments, "--remote", server.master)
     assert (there.returncode, there.stderr) == (0, "")
     trap, sprung = tmp_path / "pandas.py", tmp_path / "sprung"
@@ -81,6 +81,7 @@ def test_a_query_is_checked_before_the_server_sees_it(far: ConnectEngine) -> Non
             check_query(session, query, TABLES)
 
 
+@pytest.mark.thorough
 def test_a_filter_that_needs_names(
     far: ConnectEngine, engine: Engine, splits_of: SplitsOf, whole: Whole
 ) -> None:
@@ -106,6 +107,7 @@ def test_executors_survey(far: ConnectEngine, tmp_path: Path) -> None:
     assert found == index_captures(files, 40_000, range_bytes=range_bytes)
 
 
+@pytest.mark.thorough
 def test_the_first_interrupt_reports_what_was_read(server: ConnectServer) -> None:
     arguments = ["analyze", REPORTED, "--full", "--remote", server.master, "--split-bytes", "20000"]
     code, output, errors = interrupted(*arguments)

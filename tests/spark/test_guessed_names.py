@@ -17,6 +17,7 @@ from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.startup.local_scan import scan_locally
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter
+from tests.helpers.tiers import thorough_after
 from tests.spark.conftest import CAPTURES
 from tests.spark.test_jobs import SplitsOf
 
@@ -51,7 +52,7 @@ def jobs_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("topics", TOPICS.values(), ids=TOPICS)
-@pytest.mark.parametrize("ahead", [1, 1000])
+@pytest.mark.parametrize("ahead", thorough_after(1, [1, 1000]))
 def test_a_right_guess_needs_one_job(
     splits_of: SplitsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], ahead: int
 ) -> None:

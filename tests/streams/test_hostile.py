@@ -1,6 +1,6 @@
 """Random combinations of everything that happens to captures: what survives is found, and nothing else.
 
-KDISSECT_HOSTILE sets how many combinations are tried (5,000 unless said), KDISSECT_HOSTILE_SEED where they
+KDISSECT_HOSTILE sets how many combinations are tried (500 unless said), KDISSECT_HOSTILE_SEED where they
 begin. A failure names its seed: `spoil(talk_of(seed), seed)` makes the same wreck again.
 """
 
@@ -38,7 +38,7 @@ from tests.helpers.hostile_captures import (
     wire_length,
 )
 
-COMBINATIONS = int(os.environ.get("KDISSECT_HOSTILE", "1250"))
+COMBINATIONS = int(os.environ.get("KDISSECT_HOSTILE", "500"))
 FIRST_SEED = int(os.environ.get("KDISSECT_HOSTILE_SEED", "0"))
 AT_ONCE = 250
 LISTED = range(5000)  # the seeds whose shortfalls are known

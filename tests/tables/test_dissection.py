@@ -16,7 +16,7 @@ from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.dissection import NS_PER_S, AgeLimits, Dissection
 from tests.helpers.in_batches import WANTED, in_batches, pieces_of, rows_in_order
-from tests.helpers.tiers import slow_after
+from tests.helpers.tiers import spread, thorough_after
 from tests.streams.test_hostile import wrecks_of, write
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -39,7 +39,7 @@ def size_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "path", slow_after(2, sorted(CAPTURES.glob("*.pcap*"), key=size_of)), ids=lambda path: path.stem
+    "path", spread(sorted(CAPTURES.glob("*.pcap*"), key=size_of), 6), ids=lambda path: path.stem
 )
 @pytest.mark.slow
 def test_any_cut_leads_to_the_same_rows(path: Path) -> None:
@@ -54,7 +54,7 @@ def test_any_cut_leads_to_the_same_rows(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tls", "sasl"])
+@pytest.mark.parametrize("name", thorough_after(1, ["tls", "sasl"]))
 def test_the_compiler_makes_no_difference(name: str) -> None:
     code = f"""
 import random
@@ -76,7 +76,7 @@ assert expected["exchanges"].num_rows
     )
 
 
-@pytest.mark.parametrize("seed", slow_after(3, range(12)))
+@pytest.mark.parametrize("seed", thorough_after(3, range(12)))
 @pytest.mark.slow
 def test_spoiled_captures_lead_to_the_same_rows(tmp_path: Path, seed: int) -> None:
     wrecks = [wrecks_of(25 * seed + number) for number in range(25)]

@@ -29,7 +29,7 @@ from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, ReplaySett
 from tests.bench.synthesis import synthesise
 from tests.helpers.recorded import CAPTURES
 from tests.helpers.replay_logs import make_log
-from tests.helpers.tiers import slow_after
+from tests.helpers.tiers import thorough_after
 
 RECORDED = (
     "broker-restart.pcapng",
@@ -104,7 +104,7 @@ def planned(path: str, groups: Groups) -> dict[str, Any]:
         return make_plan(replay)
 
 
-@pytest.mark.parametrize("name", slow_after(4, RECORDED))
+@pytest.mark.parametrize("name", thorough_after(4, RECORDED))
 def test_shapes_tell_what_a_look_finds_out(name: str, tmp_path: Path) -> None:
     check_alike(str(CAPTURES / name), tmp_path)
 
@@ -118,7 +118,9 @@ FILTERS: dict[str, Callable[[int], ExchangeFilter]] = {
 
 
 @pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS)
-@pytest.mark.parametrize("name", slow_after(1, ("transactions.pcapng", "rebalances.pcapng", "habits.pcapng")))
+@pytest.mark.parametrize(
+    "name", thorough_after(1, ("transactions.pcapng", "rebalances.pcapng", "habits.pcapng"))
+)
 def test_shapes_tell_as_much_of_what_filters_select(
     name: str, wanted: Callable[[int], ExchangeFilter], tmp_path: Path
 ) -> None:
@@ -127,7 +129,7 @@ def test_shapes_tell_as_much_of_what_filters_select(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("editcap"), reason="editcap (Wireshark) is not installed")
-@pytest.mark.parametrize("name", ["rebalances", "transactions"])
+@pytest.mark.parametrize("name", thorough_after(1, ["transactions", "rebalances"]))
 def test_shapes_tell_as_much_of_repeated_traffic(name: str, tmp_path: Path) -> None:
     source, repeated = tmp_path / "source.pcap", tmp_path / "repeated.pcap"
     convert = ["editcap", "--discard-all-secrets", "-F", "pcap", str(CAPTURES / f"{name}.pcapng")]
@@ -137,7 +139,7 @@ def test_shapes_tell_as_much_of_repeated_traffic(name: str, tmp_path: Path) -> N
     assert planned(str(tmp_path / "log"), Groups.FULL) == planned(str(repeated), Groups.FULL)
 
 
-@pytest.mark.parametrize("name", slow_after(1, ("transactions.pcapng", "rebalances.pcapng")))
+@pytest.mark.parametrize("name", thorough_after(1, ("transactions.pcapng", "rebalances.pcapng")))
 def test_shapes_tell_the_same_block_by_block(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from kdissect.replay.load.request_table import Request
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
 from tests.helpers.replay_logs import make_log
+from tests.helpers.tiers import thorough_after
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -67,15 +68,18 @@ def test_a_replay_selects_what_a_dump_shows(tmp_path: Path, options: tuple[str, 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (("--topic", "nonesuch"), "the topics there are __consumer_offsets, audit, booked, transfers"),
-        (("--api", "Produce", "--topic", "nonesuch"), "the topics there are audit, booked, transfers"),
-        (("--group", "x*"), "the groups there are bank-java, booker, .*"),
-        (("--client", "x", "--client", "y"), "the client ids there are .* and 1 more"),
-        (("--error", "NOT_COORDINATOR"), "the errors there are .*MEMBER_ID_REQUIRED"),
-        (("--broker", "kafka-7"), r"the brokers there are 127\.0\.0\.1:19234, .*"),
-        (("--api", "CreateTopics"), "the APIs there are AddPartitionsToTxn, ApiVersions, .* and 8 more"),
-    ],
+    thorough_after(
+        3,
+        [
+            (("--topic", "nonesuch"), "the topics there are __consumer_offsets, audit, booked, transfers"),
+            (("--api", "Produce", "--topic", "nonesuch"), "the topics there are audit, booked, transfers"),
+            (("--group", "x*"), "the groups there are bank-java, booker, .*"),
+            (("--client", "x", "--client", "y"), "the client ids there are .* and 1 more"),
+            (("--error", "NOT_COORDINATOR"), "the errors there are .*MEMBER_ID_REQUIRED"),
+            (("--broker", "kafka-7"), r"the brokers there are 127\.0\.0\.1:19234, .*"),
+            (("--api", "CreateTopics"), "the APIs there are AddPartitionsToTxn, ApiVersions, .* and 8 more"),
+        ],
+    ),
 )
 def test_a_filter_that_matches_nothing_is_refused_with_the_names_that_are_there(
     log_of_transactions: str, options: tuple[str, ...], said: str
@@ -87,10 +91,13 @@ def test_a_filter_that_matches_nothing_is_refused_with_the_names_that_are_there(
             replay(chosen)
 
 
-@pytest.mark.parametrize("option", [("--since", "2030-01-01"), ("--until", "2000-01-01")])
+@pytest.mark.parametrize(
+    "since_or_until", ["--since 2030-01-01", pytest.param("--until 2000-01-01", marks=pytest.mark.thorough)]
+)
 def test_a_time_outside_the_capture_is_refused_with_its_times(
-    log_of_transactions: str, option: tuple[str, str]
+    log_of_transactions: str, since_or_until: str
 ) -> None:
+    option = since_or_until.split()
     for path in (str(CAPTURES / "transactions.pcapng"), log_of_transactions):
         with pytest.raises(UsageError, match=f"^{option[0]} leaves nothing: the capture is from 2026-11-21T"):
             replay(parse(["replay", "plan", path, "--dry-target", *option]))

@@ -109,6 +109,7 @@ def test_a_worker_that_is_killed_is_named_and_the_other_stops(
     assert report["left_out"] >= second["ended"]
 
 
+@pytest.mark.thorough
 def test_the_other_may_go_on_when_the_network_is_gone(
     target: tuple[str, int], log: Path, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_ctrl_c_ends_all_workers_in_order(target: tuple[str, int], log: Path, tm
     assert report["accounting"]["sent_as"]["answered"] > 0
 
 
+@pytest.mark.thorough
 def test_workers_send_to_targets_in_memory_and_write_nothing(log: Path, tmp_path: Path) -> None:
     how = asked(DRY_TARGET, dry_partitions=1, known_target=DRY_CLUSTER, pace=Pace.ASAP)
     before = set(log.parent.iterdir())
@@ -158,6 +160,7 @@ def test_workers_send_to_targets_in_memory_and_write_nothing(log: Path, tmp_path
     assert set(log.parent.iterdir()) == before
 
 
+@pytest.mark.thorough
 def test_limits_hold_for_the_sum(target: tuple[str, int], log: Path, tmp_path: Path) -> None:
     limit = 60_000  # of 280,000
     report = run(asked(target, speed=8.0, caps=Caps(bytes_in_all=limit)), log, tmp_path / "run")
@@ -170,6 +173,7 @@ def test_limits_hold_for_the_sum(target: tuple[str, int], log: Path, tmp_path: P
     assert limit / 4 < sent < 1.2 * limit  # the first worker that has sent its part stops all
 
 
+@pytest.mark.thorough
 def test_no_more_workers_than_components_or_connections(target: tuple[str, int], log: Path) -> None:
     with closing(Replay(asked(target), [str(log)])) as replay:
         assert worker_count(replay, 1000) < 100

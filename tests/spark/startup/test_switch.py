@@ -48,6 +48,7 @@ def test_the_command_refuses_them_in_one_sentence() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_the_report_is_the_same_without_shortcuts() -> None:
     command = ("analyze", CAPTURES / "pause.pcapng", "--quiet", "--full")

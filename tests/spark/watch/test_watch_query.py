@@ -26,6 +26,7 @@ from tests.helpers.rings import (
     tables_of_watch,
     write_ring,
 )
+from tests.helpers.tiers import thorough_after
 from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
 
 DELTA = ("--out-format", "delta")
@@ -44,6 +45,7 @@ def watched(
     return watch_until_idle(engine, ring, out, tmp_path / "scratch", lambda _store: call_after, **settings)
 
 
+@pytest.mark.thorough
 def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path) -> None:
     ring, count = tmp_path / "ring", 3
     write_ring(ring, ring_files(CAPTURES / "old-broker.pcap", count))
@@ -80,7 +82,7 @@ def append_next(waiting: Iterator[tuple[Path, bytes]]) -> bool:
 def test_files_that_grow_give_the_same_rows(engine: Engine, tmp_path: Path) -> None:
     """After each batch a writer adds bytes, which end anywhere; two files follow each other."""
     chance = random.Random(SEED)
-    parts = growing_ring(tmp_path / "ring", 3, chance)
+    parts = growing_ring(tmp_path / "ring", 2, chance)
     waiting = iter(parts)
     append_next(waiting)
     reports = watched(engine, tmp_path, after=lambda: append_next(waiting))
@@ -110,7 +112,9 @@ def test_holes_and_other_files_are_reported(
     assert reports[-1].commit.lost == 2
 
 
-@pytest.mark.parametrize(("most_files", "read", "skipped"), [(6, [1, 2, 0], [5]), (3, [0, 1, 2, 0], [3, 2])])
+@pytest.mark.parametrize(
+    ("most_files", "read", "skipped"), thorough_after(1, [(3, [0, 1, 2, 0], [3, 2]), (6, [1, 2, 0], [5])])
+)
 def test_a_watch_that_is_behind_skips_and_counts(
     engine: Engine, tmp_path: Path, most_files: int, read: list[int], skipped: list[int]
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_run_that_is_killed_goes_on(engine: Engine, tmp_path: Path) -> None:
     assert b"is finished" in errors
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_a_run_that_is_killed_while_files_grow_goes_on(engine: Engine, tmp_path: Path) -> None:
     """Bytes come while it is at work, and between runs; most parts end within a packet."""
