@@ -1,4 +1,4 @@
-"""Parameters of a test of which a few are enough: for the quick tier (tests/conftest.py), or for `.ci/run`."""
+"""Parameters of tests of which a few are enough: for the quick tier (tests/conftest.py), or for `.ci/run`."""
 
 import os
 from collections.abc import Iterable

@@ -62,7 +62,7 @@ def scene(name: str, seed: int) -> Scene:
 def test_a_capture_begins_late_or_ends_early(
     late_s: float, early_s: float, onset_s: int | None, kept_s: tuple[int, int]
 ) -> None:
-    """What notices the incident does so three seconds after it."""
+    """The incident is noticed three seconds after it begins."""
     second = 10**9
     one = scene("steady", 1)
     one.late_s, one.early_s = late_s, early_s
