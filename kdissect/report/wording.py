@@ -33,6 +33,11 @@ def client_text(client_id: str | None, host: str | None) -> str:
     return f"{client_id_text(client_id)} at {host or '?'}"
 
 
+def known_as(client: str) -> str:
+    """Return the text of a client, or its host alone if it has no client id: host 10.1.0.1."""
+    return client.replace(f"{NO_CLIENT_ID} at ", "host ", 1) if client.startswith(NO_CLIENT_ID) else client
+
+
 def software_text(name: str | None, version: str | None) -> str:
     """Return the name and version of client software, as far as they are known."""
     return " ".join(part for part in (name, version) if part)

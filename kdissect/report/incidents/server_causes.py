@@ -11,7 +11,7 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.incidents.one_host import doubts_of_one_host, one_host
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted, listed
+from kdissect.report.wording import capitalized, counted, known_as, listed
 from kdissect.text import format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
@@ -188,7 +188,7 @@ def _refuses(case: Case) -> Diagnosis | None:
     talked = refused.measures["talked_ns"]
     before = f"; its last connection ended at {format_clock(talked)}" if talked else ""
     since = f"since {format_clock(refused.begin_ns)}" if talked else "since the capture began or before"
-    who = "" if talked else f" of {listed(refused.clients, CLIENTS_NAMED)}"
+    who = "" if talked else f" of {listed([*map(known_as, refused.clients)], CLIENTS_NAMED)}"
     state = f"{name} is down {since}"
     if not talked and not refused.subject.name.startswith("broker "):
         state = f"Nobody listens at {refused.subject.name}, since {format_clock(refused.begin_ns)} or before"

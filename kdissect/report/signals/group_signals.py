@@ -78,9 +78,10 @@ def group_signals(context: SignalContext) -> Iterator[Signal]:
 def _poll_exceeded(
     context: SignalContext, facts: ClientFacts, group: Group, client: str, events: Sequence[Row]
 ) -> Iterator[Signal]:
-    leaves, absences = [], []
+    leaves, absences, admitted = [], [], False
     for row, again, same in leaves_and_joins(events):
         told = POLL_REASON in (row["reason"] or "")
+        admitted = admitted or told
         stayed = not again and _stays(context, facts, client, row)
         least = 0 if row["api_key"] in EPOCH_HEARTBEATS else ABSENT_NS
         if told or stayed or (same and asked_ns(same) - asked_ns(row) >= least):
@@ -100,8 +101,8 @@ def _poll_exceeded(
         group,
         client,
         (begin, until_ns(context, leaves[-1]["time_ns"])),
-        f"{client} left group {group.name} {counted(len(leaves), 'time')} from {format_clock(begin)} and "
-        f"{back}, as clients do that exceed max.poll.interval.ms{limit}",
+        f"{client} {'took' if admitted else 'probably took'} longer than max.poll.interval.ms{limit} between two "
+        f"polls: it left group {group.name} {counted(len(leaves), 'time')} from {format_clock(begin)} and {back}",
         leaves,
         absent_ns=max(absences),
         limit_ms=limit_ms,

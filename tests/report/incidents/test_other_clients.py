@@ -277,7 +277,15 @@ CASES = (
     ),
     Case(killed_in_a_modern_group, "session_timeout", ("modern-gone at 10.1.0.2 ended", "group modern")),
     Case(removed_beside_a_namesake, "session_timeout", ("kafkajs at 10.1.0.2", "UNKNOWN_MEMBER_ID")),
-    Case(left_and_stayed_connected, "slow_consumer", ("stuck at 10.1.0.2 left group readers", "stayed away")),
+    Case(
+        left_and_stayed_connected,
+        "slow_consumer",
+        (
+            "stuck at 10.1.0.2 probably took longer than max.poll.interval.ms",
+            "it left group readers",
+            "stayed away",
+        ),
+    ),
     Case(
         second_owner_of_an_instance_id,
         "duplicate_instance_id",

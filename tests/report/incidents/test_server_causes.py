@@ -294,7 +294,7 @@ def test_a_port_at_which_nobody_listens_is_no_broker_that_is_down(tmp_path: Path
     (incident,) = warnings(story, tmp_path)
     assert (incident.cause, incident.subject.name) == ("broker_down", "10.0.0.1:9999")
     assert incident.headline.startswith("Nobody listens at 10.0.0.1:9999, since ")
-    assert "15 attempts of (no client id) at 10.1.0.9 to connect refused until the end" in incident.headline
+    assert "15 attempts of host 10.1.0.9 to connect refused until the end" in incident.headline
 
 
 def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
