@@ -193,7 +193,8 @@ CAUSES = (
         "response to its next replica fetch",
         against="another server rises to a higher level at the same moment, or all of them rise; its round "
         "trip rises too; it has more requests than before; all brokers take long to their next replica "
-        "fetch, and it not three times as long; a pause of a second is most of that time",
+        "fetch, and it not three times as long; a pause of a second is most of that time; it lasts less than "
+        "10 s, and another server was half as slow for 3 s before: hosts are busy",
         means="The broker takes longer for the same requests: disks, processors, garbage collection, or a "
         "follower that it waits for.",
         next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "

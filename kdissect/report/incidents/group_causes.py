@@ -177,7 +177,7 @@ GROUP_CAUSES = (
         severity=WARNING,
         anchors=("poll_exceeded",),
         judge=stated(0.9),
-        links=FOLLOWS_A_GROUP,
+        links=(*FOLLOWS_A_GROUP, Link(("joins_unread",), Relation.CLIENT, before_ns=30 * SECOND)),
         needs="a member leaves its group and joins it again on the same connection, or stays connected "
         "without joining",
         against="it joins at once: it changed its subscription",

@@ -40,6 +40,9 @@ One of them is slow by itself only if it takes so many times as long as the othe
 SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
 
+SPELL_NS = 10 * SECOND
+"""Busy hosts slow a server for less."""
+
 DOWN_ATTEMPTS = 3
 TOPICS_NAMED = CLIENTS_NAMED = 3
 BY_SERVER = 0.6
@@ -311,6 +314,15 @@ def is_busy(rose: Signal) -> bool:
     return rivals >= BUSY_REACTION_NS and 0 < rose.measures["reaction_after_ns"] < BUSY_RATIO * rivals
 
 
+def is_usual(rose: Signal, capture_end_ns: int) -> bool:
+    """Return whether another server was as slow for seconds before, and the rise is no longer than a spell.
+
+    Servers of a busy host become slow for seconds, one after the other.
+    """
+    lasted = (capture_end_ns if rose.end_ns is None else rose.end_ns) - rose.begin_ns
+    return lasted < SPELL_NS and ALIKE * rose.measures.get("rival_worst_ns", 0) >= rose.measures["after_ns"]
+
+
 def _rose_alone(rose: Signal) -> bool:
     """Return whether requests that wait for no other broker became slow, while those of rivals did not.
 
@@ -366,6 +378,8 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
         return None  # it waits for what does not arrive
     of_few = 2 * rose.measures["rose"] < rose.measures["present"]
     if not is_marked(rose, case.end_ns, paused_ns(case)) or of_few or rivals_rose(rose) or is_busy(rose):
+        return None
+    if is_usual(rose, case.end_ns):
         return None
     others = [
         signal

@@ -2,7 +2,14 @@
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis, Relation
-from kdissect.report.incidents.server_causes import SAME_MOMENT_NS, is_busy, is_marked, paused_ns, rivals_rose
+from kdissect.report.incidents.server_causes import (
+    SAME_MOMENT_NS,
+    is_busy,
+    is_marked,
+    is_usual,
+    paused_ns,
+    rivals_rose,
+)
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed
@@ -58,23 +65,27 @@ def latency_changed(case: Case) -> Diagnosis | None:
     where = (
         f"{api} at {counted(len(servers), 'broker')}" if len(servers) > 1 else f"{api} of {rose.subject.name}"
     )
-    loaders = _loaders(case)
+    loaders, grown = _loaders(case), _grown(case, servers)
     doubts = _doubts(case)
     cluster = Subject(kind=SubjectKind.CLUSTER, name="the cluster")
     return Diagnosis(
         cluster if len(servers) > 1 else rose.subject,
         rose.begin_ns,
         rose.end_ns,
-        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and {_reason(loaders)}",
+        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and {_reason(loaders, grown)}",
         UNKNOWN,
         (rose, *(together if len(servers) > 1 else ())),
         speaks_against=("no server, path or quota explains it", *doubts),
-        severity=Severity.NOTE if doubts or loaders else None,
+        severity=Severity.NOTE if doubts or loaders or grown else None,
     )
 
 
-def _reason(loaders: list[Signal]) -> str:
-    """Return the end of the sentence about latency that rose: which clients send more, if any do."""
+def _reason(loaders: list[Signal], grown: list[Signal]) -> str:
+    """Return the end of the sentence about latency that rose: who sends or gets more requests, if any do."""
+    if not loaders and grown:
+        before, after = (sum(one.measures[f"per_1000_s_{when}"] for one in grown) / 1000 for when in TIMES)
+        names = listed(sorted({name for one in grown for name in one.clients}), CLIENTS_NAMED)
+        return f"{after:.3g} requests a second came in place of {before:.3g} since then, most of them from {names}"
     if not loaders:
         return "nothing in the capture shows why"
     before, after = (
@@ -98,10 +109,19 @@ def _loaders(case: Case) -> list[Signal]:
     ]
 
 
+def _grown(case: Case, servers: list[str]) -> list[Signal]:
+    """Return that each of some servers gets more requests since latency rose there; none if one does not."""
+    near = case.near(("load_grew",), Relation.ANYWHERE, SAME_MOMENT_NS, SAME_MOMENT_NS)
+    grown = [one for one in near if one.subject.name in servers]
+    return grown if servers and {one.subject.name for one in grown} == set(servers) else []
+
+
 def _doubts(case: Case) -> list[str]:
     """Return what shows that a busy host, or a short pause of a broker, may be all that there is."""
     rose = case.anchor
     doubts = []
+    if is_usual(rose, case.end_ns):
+        doubts.append("another broker was as slow for seconds before")
     if rivals_rose(rose):
         rivals = "servers" if rose.subject.kind is SubjectKind.SERVER else "clients"
         doubts.append(f"requests of other {rivals} became slower at the same time")

@@ -31,7 +31,7 @@ from kdissect.report.aggregate.grouping import (
 from kdissect.report.aggregate.histogram import Ints, middle
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.changes import MIN_STATISTIC, Floats, Segment, Series, find_segments
+from kdissect.report.signals.changes import MIN_STATISTIC, MIN_VALUES, Floats, Segment, Series, find_segments
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -272,6 +272,7 @@ def _signal(
             "rose": len(rose),
             "present": len(present),
             "api_key": api,
+            "rival_worst_ns": _worst_ns(timed, (timed.api == api) & ~own, rise.after[0]) if of_server else 0,
             "requests_per_1000_s_before": rates[0],
             "requests_per_1000_s_after": rates[1],
             **reaction,
@@ -299,6 +300,20 @@ def _main_api(timed: Timed, before: Mask, after: Mask) -> int:
 def _level_ns(timed: Timed, rows: Mask) -> int:
     count = timed.exchanges[rows].sum()
     return int(np.exp2((timed.exchanges[rows] * timed.latency[rows]).sum() / count)) if count else 0
+
+
+def _worst_ns(timed: Timed, rows: Mask, stop: int) -> int:
+    """Return the highest level that requests of one server had for `NORMAL_NS` before a step; 0 without."""
+    width = max(NORMAL_NS // timed.step_ns, 1)
+    worst = 0.0
+    for name in timed.server.only(rows).present() if stop >= width else ():
+        own = rows & timed.server.equal(name) & (timed.step < stop)
+        step, count = timed.step[own], timed.exchanges[own]
+        sums = [np.cumsum(np.bincount(step, amount, stop)) for amount in (count, count * timed.latency[own])]
+        number, total = (np.append(column[width - 1], column[width:] - column[:-width]) for column in sums)
+        enough = number >= MIN_VALUES
+        worst = max(worst, float((total[enough] / number[enough]).max(initial=0)))
+    return int(np.exp2(worst)) if worst else 0
 
 
 def _times(timed: Timed, before: Mask, after: Mask) -> int:

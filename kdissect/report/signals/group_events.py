@@ -22,12 +22,20 @@ DEFAULT_SESSION_MS = 45_000
 
 
 class Group(NamedTuple):
-    """The events of one group in the order of time, and those of each client and connection in it."""
+    """The events of one group in the order of time, and those of each client and connection in it.
+
+    The name is empty where the capture cut it.
+    """
 
     name: str
     events: list[Row]
     clients: dict[str, list[Row]]
     connections: dict[int, list[Row]]
+
+    @property
+    def text(self) -> str:
+        """The group as a sentence names it."""
+        return f"group {self.name}" if self.name else "its group (the name was cut)"
 
     def generations(self) -> int:
         """Return how many generations the joins of the capture show."""
@@ -36,18 +44,43 @@ class Group(NamedTuple):
 
 def read_groups(context: SignalContext) -> list[Group]:
     """Return the groups in the order of their names."""
-    rows = [row for row in context.partial.table(GROUP_STEPS).to_pylist() if row["group_id"] is not None]
-    rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
     groups: dict[str, Group] = {}
+    for row in _rows(context):
+        if row["group_id"] is not None:
+            _add(groups.setdefault(row["group_id"], _empty(row["group_id"])), row)
+    return [groups[name] for name in sorted(groups)]
+
+
+def unread_members(context: SignalContext) -> list[Group]:
+    """Return the members whose groups nobody can name, each as a group of its own.
+
+    The snap length has cut the names. Nobody can tell which of these members share a group.
+    """
+    is_cut = set(context.facts.numbers[context.facts.columns.ints("cut_bytes") > 0].tolist())
+    members: dict[str, Group] = {}
+    for row in _rows(context) if is_cut else ():
+        if row["group_id"] is None and row["connection"] in is_cut:
+            _add(members.setdefault(row["client"], _empty("")), row)
+    return [members[client] for client in sorted(members)]
+
+
+def _rows(context: SignalContext) -> list[Row]:
+    """Return the events of groups in the order in which they were asked for, each with its client."""
+    rows = context.partial.table(GROUP_STEPS).to_pylist()
+    rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
     for row in rows:
         row["client"] = client_text(row["client_id"], row["client_host"])
-        group = groups.setdefault(
-            row["group_id"], Group(row["group_id"], [], defaultdict(list), defaultdict(list))
-        )
-        group.events.append(row)
-        group.clients[row["client"]].append(row)
-        group.connections[row["connection"]].append(row)
-    return [groups[name] for name in sorted(groups)]
+    return rows
+
+
+def _empty(name: str) -> Group:
+    return Group(name, [], defaultdict(list), defaultdict(list))
+
+
+def _add(group: Group, row: Row) -> None:
+    group.events.append(row)
+    group.clients[row["client"]].append(row)
+    group.connections[row["connection"]].append(row)
 
 
 def is_join(row: Row) -> bool:
@@ -130,7 +163,7 @@ def member_signal(
         sentence,
         measures={"count": len(rows), "members": len(group.clients), **measures},
         clients=[client, *others],
-        groups=[group.name],
+        groups=[group.name] if group.name else (),
         requests=len(rows),
         evidence=[event_evidence(context, client, sentence, rows)],
     )

@@ -26,6 +26,7 @@ from kdissect.report.signals.group_events import (
     is_join,
     member_signal,
     read_groups,
+    unread_members,
     until_ns,
 )
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -73,6 +74,9 @@ def group_signals(context: SignalContext) -> Iterator[Signal]:
         yield from restarts or _restarts_under_new_names(context, group)
         yield from lost_members(context, facts, group)
         yield from _fenced(context, facts, group)
+    for group in unread_members(context):
+        for client, events in group.clients.items():
+            yield from _poll_exceeded(context, facts, group, client, events)
 
 
 def _poll_exceeded(
@@ -101,8 +105,9 @@ def _poll_exceeded(
         group,
         client,
         (begin, until_ns(context, leaves[-1]["time_ns"])),
-        f"{client} {'took' if admitted else 'probably took'} longer than max.poll.interval.ms{limit} between two "
-        f"polls: it left group {group.name} {counted(len(leaves), 'time')} from {format_clock(begin)} and {back}",
+        f"{client} {'took' if admitted else 'probably took'} longer than max.poll.interval.ms{limit} between "
+        f"two polls: it left {group.text} {counted(len(leaves), 'time')} from {format_clock(begin)} "
+        f"and {back}",
         leaves,
         absent_ns=max(absences),
         limit_ms=limit_ms,

@@ -279,7 +279,7 @@ def _restarts(context: SignalContext) -> Iterator[Signal]:
             (SubjectKind.CLIENT, client),
             (begin, _until(context, last)),
             f"{client} started {counted(len(lives), 'time')} from {format_clock(begin)} for "
-            f"{format_duration(last - begin)}, and ended {format_duration(typical)} after it started",
+            f"{format_duration(last - begin)}, and ended about {format_duration(typical)} after each start",
             measures={"count": len(lives), "lasted_ns": last - begin, "life_ns": typical},
             clients=[client],
             requests=len(lives),
@@ -292,17 +292,36 @@ def _lives(context: SignalContext, rows: Ints, whole: Mask) -> list[tuple[int, i
     `rows` are in the order of their beginnings. A life that was begun before the capture, is not over, or
     that a server ended, is not `whole` and breaks a run.
     """
-    facts = context.connections
     runs: list[list[tuple[int, int]]] = [[]]
-    starts = np.maximum.accumulate(facts.closed_ns[rows])[:-1] < facts.first_ns[rows][1:]
-    for life in np.split(rows, np.flatnonzero(starts) + 1):
-        begin, end = int(facts.first_ns[life].min()), int(facts.closed_ns[life].max())
-        is_life = bool(whole[life].all()) and LIFE_NS[0] <= end - begin <= LIFE_NS[1]
+    for begin, end, is_whole in _spans(context, rows, whole):
+        is_life = is_whole and LIFE_NS[0] <= end - begin <= LIFE_NS[1]
         if not is_life or (runs[-1] and begin - runs[-1][-1][1] > AWAY_NS):
             runs.append([])
         if is_life:
             runs[-1].append((begin, end))
     return max(runs, key=len)
+
+
+def _spans(context: SignalContext, rows: Ints, whole: Mask) -> Iterator[tuple[int, int, bool]]:
+    """Yield the begin and end of spans in which connections overlap, and whether all of them are whole.
+
+    A client closes its first connection when it knows the brokers, and then opens others. So a short span is
+    the beginning of the one that follows at once.
+    """
+    facts = context.connections
+    starts = np.maximum.accumulate(facts.closed_ns[rows])[:-1] < facts.first_ns[rows][1:]
+    before: tuple[int, int, bool] | None = None
+    for part in np.split(rows, np.flatnonzero(starts) + 1):
+        begin, end = int(facts.first_ns[part].min()), int(facts.closed_ns[part].max())
+        is_whole = bool(whole[part].all())
+        if before is not None:
+            if before[1] - before[0] < LIFE_NS[0] and begin - before[1] < LIFE_NS[0]:
+                begin, is_whole = before[0], is_whole and before[2]
+            else:
+                yield before
+        before = begin, end, is_whole
+    if before is not None:
+        yield before
 
 
 def _retries(context: SignalContext) -> Iterator[Signal]:

@@ -233,6 +233,17 @@ def dies_after_each_start(story, life_ms=2_000, every_ms=2_500):
             line.close(begin_ms + life_ms)
 
 
+def dies_after_each_start_and_asks_for_brokers_first(story):
+    """Its first connection is closed before it opens the others, as that of librdkafka."""
+    for begin_ms in range(5_000, 24_000, 2_500):
+        asks = story.connect("10.1.0.2", client_id="crashing", at_ms=begin_ms)
+        metadata(asks, begin_ms + 1)
+        asks.close(begin_ms + 10)
+        works = story.connect("10.1.0.2", client_id="crashing", at_ms=begin_ms + 100)
+        produce(works, begin_ms + 200)
+        works.close(begin_ms + 2_000)
+
+
 def goes_on_by_another_connection(story):
     """Each connection is opened before the last one ends."""
     dies_after_each_start(story, life_ms=3_000)
@@ -272,6 +283,10 @@ def test_a_cause_comes_first_in_its_own_story(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", CASES)
 def test_what_looks_like_a_cause_is_not_it(name: str, tmp_path: Path) -> None:
     assert name not in causes_of(CASES[name][1], tmp_path)
+
+
+def test_a_first_connection_that_is_soon_closed_is_no_life_of_its_own(tmp_path: Path) -> None:
+    assert causes_of(dies_after_each_start_and_asks_for_brokers_first, tmp_path)[0] == "restart_loop"
 
 
 def test_a_misspelt_topic_leads_to_the_one_that_was_meant(tmp_path: Path) -> None:

@@ -212,6 +212,21 @@ def test_a_broker_is_slow_if_it_is_slower_than_a_busy_host(
     assert (broker_slow(case) is not None) == is_told
 
 
+@pytest.mark.parametrize(
+    ("until_s", "others_began_slow", "found"),
+    [(21, True, []), (21, False, ["broker_slow"]), (27, True, ["broker_slow"])],
+    ids=["usual", "not usual", "longer than usual"],
+)
+def test_a_spell_like_that_of_another_broker_before_is_usual(
+    until_s: float, others_began_slow: bool, found: list[str], tmp_path: Path
+) -> None:
+    """Brokers of a busy host become slow for seconds, one after the other."""
+    slow = since(MOMENT_S, {2: 80}, until_s=until_s)
+    before = since(4, {3: 60}, until_s=8) if others_began_slow else since(99, {})
+    story, _ = cluster(lambda node, at_ms: slow(node, at_ms) if at_ms > 10_000 else before(node, at_ms))
+    assert [one.cause for one in warnings(story, tmp_path)] == found
+
+
 def test_the_only_connection_of_a_server_shows_that_it_stood_still(tmp_path: Path) -> None:
     story = Story()
     line = story.connect(client_id="only")

@@ -121,3 +121,33 @@ def test_latency_on_a_busy_host_is_a_note(kind: str, measures: dict[str, int], d
     broker, span = (SubjectKind.SERVER, "broker 2"), (11 * SECOND, 13 * SECOND)
     diagnosis = judged(rise_of_a_client(), make_signal(kind, broker, span, "…", measures=levels | measures))
     assert (diagnosis.severity, diagnosis.speaks_against[1:]) == (Severity.NOTE, (doubt,))
+
+
+@pytest.mark.parametrize(("grown", "is_note"), [((1, 2), True), ((1,), False)], ids=["all", "one of two"])
+def test_brokers_that_get_more_requests_have_a_reason_to_be_slower(
+    grown: tuple[int, ...], is_note: bool
+) -> None:
+    span = (10 * SECOND, None)
+    measures = rise_of_a_client().measures
+    rises = [
+        make_signal("latency_rose", (SubjectKind.SERVER, f"broker {node}"), span, "…", measures=measures)
+        for node in (1, 2)
+    ]
+    loads = [
+        make_signal(
+            "load_grew",
+            (SubjectKind.SERVER, f"broker {node}"),
+            span,
+            "…",
+            measures={"per_1000_s_before": 10_000, "per_1000_s_after": 40_000},
+            clients=["stream at 10.1.0.8"],
+        )
+        for node in grown
+    ]
+    diagnosis = judged(*rises, *loads)
+    assert diagnosis is not None
+    assert (diagnosis.severity is Severity.NOTE) == is_note
+    if is_note:
+        assert diagnosis.headline.endswith(
+            "80 requests a second came in place of 20 since then, most of them from stream at 10.1.0.8"
+        )

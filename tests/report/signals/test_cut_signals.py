@@ -8,7 +8,7 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.model.incidents import Incident
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, join, produce
+from tests.helpers.told_groups import analyzed, background, join, leave, produce
 
 KEPT = 96
 FILE_HEADER, PACKET_HEADER = 24, struct.Struct("<IIII")
@@ -59,6 +59,28 @@ def test_members_that_join_again_and_again(rounds: int, told: list[str], tmp_pat
 
 def test_members_whose_messages_are_there_have_other_signals(tmp_path: Path) -> None:
     assert "joins_unread" not in [one.cause for one in incidents(joining(7, Story()), tmp_path)]
+
+
+def leaving(story: Story, same_connection: bool) -> Story:
+    """A member that leaves and joins again three seconds later, two times, and then is gone."""
+    line = story.connect("10.1.0.2", client_id=MEMBER, at_ms=3_990)
+    for begin_ms in (4_000, 12_000, 20_000):
+        if begin_ms > 4_000 and not same_connection:
+            line.close(begin_ms - 2_990)
+            line = story.connect("10.1.0.2", client_id=MEMBER, at_ms=begin_ms - 10)
+        join(line, begin_ms, "member", 1)
+        leave(line, begin_ms + 5_000, "member")
+    return story
+
+
+def test_a_member_that_leaves_and_joins_again_on_its_connection_was_too_slow(tmp_path: Path) -> None:
+    (incident,) = incidents(leaving(CutStory(), same_connection=True), tmp_path)
+    assert incident.cause == "slow_consumer"
+    assert "it left its group (the name was cut) 2 times" in incident.headline
+
+
+def test_a_member_that_leaves_and_is_started_again_was_not_too_slow(tmp_path: Path) -> None:
+    assert incidents(leaving(CutStory(), same_connection=False), tmp_path) == []
 
 
 def asking(topics: list[str], works: bool = False, story: Story | None = None) -> Story:
