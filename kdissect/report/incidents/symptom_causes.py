@@ -72,7 +72,8 @@ def latency_changed(case: Case) -> Diagnosis | None:
         cluster if len(servers) > 1 else rose.subject,
         rose.begin_ns,
         rose.end_ns,
-        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and {_reason(loaders, grown)}",
+        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and "
+        f"{_reason(loaders, grown)}",
         UNKNOWN,
         (rose, *(together if len(servers) > 1 else ())),
         speaks_against=("no server, path or quota explains it", *doubts),
@@ -85,7 +86,8 @@ def _reason(loaders: list[Signal], grown: list[Signal]) -> str:
     if not loaders and grown:
         before, after = (sum(one.measures[f"per_1000_s_{when}"] for one in grown) / 1000 for when in TIMES)
         names = listed(sorted({name for one in grown for name in one.clients}), CLIENTS_NAMED)
-        return f"{after:.3g} requests a second came in place of {before:.3g} since then, most of them from {names}"
+        rates = f"{after:.3g} requests a second came in place of {before:.3g} since then"
+        return f"{rates}, most of them from {names}"
     if not loaders:
         return "nothing in the capture shows why"
     before, after = (

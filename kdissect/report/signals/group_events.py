@@ -66,7 +66,7 @@ def unread_members(context: SignalContext) -> list[Group]:
 
 def _rows(context: SignalContext) -> list[Row]:
     """Return the events of groups in the order in which they were asked for, each with its client."""
-    rows = context.partial.table(GROUP_STEPS).to_pylist()
+    rows: list[Row] = context.partial.table(GROUP_STEPS).to_pylist()
     rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
     for row in rows:
         row["client"] = client_text(row["client_id"], row["client_host"])
