@@ -79,6 +79,7 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "missing_right": (("not_authorized", ""), ("errors_repeated", "AUTHORIZATION_FAILED")),
     "missing_topic": (("errors_repeated", "UNKNOWN_TOPIC_OR_PARTITION"),),
     "offset_out_of_range": (("errors_repeated", "OFFSET_OUT_OF_RANGE"),),
+    "offset_metadata_too_large": (("errors_repeated", "OFFSET_METADATA_TOO_LARGE"),),
     "open_transaction": (("transactions_open", ""),),
     "quota": (("throttled", ""),),
     "rebalance_loop": (("joins_unread", ""), ("rebalance_storm", ""), ("rebalances_by_topics", "")),

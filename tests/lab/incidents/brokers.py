@@ -352,6 +352,11 @@ class Brokers:
         host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
         wire.limit(int(port), client_id, per_second, host=host, quotas=["controller_mutation_rate"])
 
+    def limit_time(self, client_id: str, percent: float) -> None:
+        """Set how much of a broker's threads a client may use, where 100 is one thread."""
+        host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
+        wire.limit(int(port), client_id, percent, host=host, quotas=["request_percentage"])
+
     def place(self, topic: str, partition: int, replicas: list[int]) -> None:
         """Move a partition to other brokers, the first of which is to lead it."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap("ADMIN").split(","))

@@ -69,6 +69,37 @@ def commit_from_outside(bootstrap: str, client_id: str, group: str, topic: str, 
         time.sleep(pause_s)
 
 
+def commit_with_notes(
+    bootstrap: str, client_id: str, group: str, topic: str, note_bytes: int, pause_s: float
+) -> None:
+    """Read a topic as a member of a group, and commit with a long note beside each offset."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": group,
+                         "enable.auto.commit": False, "auto.offset.reset": "earliest"})  # fmt: skip
+    consumer.subscribe([topic])
+    while True:
+        message = consumer.poll(pause_s)
+        if message is None or message.error():
+            continue
+        offset = TopicPartition(topic, message.partition(), message.offset() + 1, metadata="n" * note_bytes)
+        try:
+            consumer.commit(offsets=[offset], asynchronous=False)
+        except KafkaException as error:
+            print("not committed:", error, flush=True)
+        time.sleep(pause_s)
+
+
+def create_if_missing(bootstrap: str, client_id: str, topics: list[str]) -> None:
+    """Create topics as an application does that cannot know whether they are there, and do no more."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), client_id=client_id)
+    for topic in topics:
+        try:
+            admin.create_topics([NewTopic(topic, 6, 3)])
+        except KafkaError as error:
+            print("not created:", repr(error), flush=True)
+    while True:
+        time.sleep(1)
+
+
 def pause_partition(bootstrap: str, client_id: str, group: str, topic: str, after_s: float) -> None:
     """Read a topic; after some time pause one partition, and never go on with it."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": group,
@@ -121,6 +152,8 @@ ERRANDS = {
         create_topics,
         list_rights,
         commit_from_outside,
+        commit_with_notes,
+        create_if_missing,
         pause_partition,
         read_without_group,
         poll_settings,

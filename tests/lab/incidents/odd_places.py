@@ -80,6 +80,16 @@ ODD = (
     ("groupless-readers", "at-clients"),
     ("static-restart", "at-a-broker"),
     ("connector-batches", "begun-late"),
+    ("idle-connection-dropped", "cut-96"),
+    ("topic-deleted", "cut-200"),
+    ("replication-throttled", "at-clients"),
+    ("one-way-cut", "at-a-broker"),
+    ("partition-paused", "at-a-broker"),
+    ("connection-leak", "begun-late"),
+    ("session-timeout-refused", "ended-early"),
+    ("many-kinds", "cut-96"),
+    ("mirror", "at-clients"),
+    ("security-chores", "at-a-broker"),
 )
 
 

@@ -34,6 +34,7 @@ MODULES = (
     "surroundings",
     "limits",
     "mishaps",
+    "blunders",
     "vantage",
     "encounters",
     "groups",
