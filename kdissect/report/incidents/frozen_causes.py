@@ -31,7 +31,7 @@ Below the third, pauses of other servers at other times count: they are what is 
 NOISE_RATIO = 2
 
 TOGETHER_NS = SECOND // 10
-"""Servers that answer again within this were waiting for the first of them.
+"""Servers that answer again within this were waiting for the first of them, or stood still together.
 
 If a follower stays away for longer, its leaders give it up, and answer before it does.
 """
@@ -45,7 +45,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     silent = case.anchor
     if not _is_long(case) or _waits_for_another(case) or _ended_first(case) or _keeps_out(case):
         return None
-    if (several := _among_several(case)) is not None:
+    if (several := _among_several(case) or _all_together(case)) is not None:
         return several
     alone = silent.measures["connections"] == 1
     followed = not silent.measures["own_requests"]
@@ -107,6 +107,33 @@ def _keeps_out(case: Case) -> bool:
     silent = case.anchor
     refused = case.near(NOT_LET_IN, Relation.SERVER, silent.begin_ns, 0)
     return bool(silent.clients) and set(silent.clients) <= {name for one in refused for name in one.clients}
+
+
+def _all_together(case: Case) -> Diagnosis | None:
+    """Return that several servers stood still at once, if each owes a response that needs no follower."""
+    silent = case.anchor
+    also = [one for one in _others(case) if one.measures["own_requests"] and _answer_together(one, silent)]
+    if not silent.measures["own_requests"] or not also:
+        return None
+    together = [silent, *also]
+    requests, connections = (
+        sum(one.measures[name] for one in together) for name in ("requests", "connections")
+    )
+    names = listed(sorted(one.subject.name for one in together), NAMED)
+    lasted = format_duration(silent.measures["silent_ns"])
+    return Diagnosis(
+        silent.subject,
+        silent.begin_ns,
+        silent.end_ns,
+        f"{capitalized(names)} froze together at {format_clock(silent.begin_ns)} for {lasted}: they sent "
+        f"nothing while {counted(requests, 'request')} on {counted(connections, 'connection')} waited",
+        0.9,
+        tuple(together),
+        speaks_for=("each of them owed responses for which it needs no other broker",),
+        speaks_against=doubts_of_one_host(silent),
+        means="These processes stood still at once: what they share did, such as a machine, a hypervisor or "
+        "storage.",
+    )
 
 
 def _others(case: Case) -> list[Signal]:

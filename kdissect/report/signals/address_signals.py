@@ -215,8 +215,8 @@ def _untried_signal(
         "advertised_untried",
         (SubjectKind.SERVER, subject),
         (begin, None if context.end_ns - end < UNANSWERED_NS else end),
-        f"{subject} advertises {texts} in Metadata, and {listed(clients, NAMED)} never {verb} to connect "
-        f"there: {counted(count, 'request')} for metadata from {format_clock(begin)} for "
+        f"{subject} advertises {texts} in Metadata{_own_host(addresses)}: {listed(clients, NAMED)} never {verb} "
+        f"to connect there, and asked for metadata {counted(count, 'time')} from {format_clock(begin)} for "
         f"{format_duration(end - begin)} instead",
         measures={"node_id": node, "clients": len(clients), "count": count},
         servers=[subject],
@@ -224,3 +224,9 @@ def _untried_signal(
         requests=count,
         evidence=[observed(client, "Metadata requests", storms[client].rows) for client in clients],
     )
+
+
+def _own_host(addresses: list[Address]) -> str:
+    """Return what is wrong with addresses that name the host of whoever reads them."""
+    own = all(host in LOOPBACK_HOSTS for host, _ in addresses)
+    return ", which is the own host of each client" if own else ""

@@ -52,6 +52,18 @@ def test_a_server_that_owes_what_needs_no_follower_stood_still(own: tuple[int, i
     assert told["a"].startswith("A froze at ")
 
 
+def test_servers_that_stand_still_together_are_one_incident() -> None:
+    told = frozen(silence("a", 0, 4_500, own=2), silence("b", 60, 4_480, own=1), silence("c", 90, 4_300))
+    assert list(told) == ["a"]
+    assert told["a"].startswith("A, b froze together at ")
+    assert told["a"].endswith("for 4.50s: they sent nothing while 8 requests on 6 connections waited")
+
+
+def test_servers_that_stand_still_at_other_times_are_told_apart() -> None:
+    told = frozen(silence("a", 0, 5_500, own=2), silence("b", 60, 5_100, own=1))
+    assert "together" not in told["a"]
+
+
 def test_a_server_alone_of_which_only_writes_wait_may_have_a_follower_that_stood_still() -> None:
     only = silence("a", 0, 4_500)
     found = broker_frozen(Case(only, SignalIndex((only,)), (BEGIN - 60 * SECOND, BEGIN + 60 * SECOND)))

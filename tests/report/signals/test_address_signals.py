@@ -124,6 +124,11 @@ def test_an_advertised_name_that_leaves_no_packet(tmp_path: Path) -> None:
     assert incident.impact.requests > 40  # each request for metadata stands for an attempt in vain
 
 
+def test_an_advertised_localhost_is_the_own_host_of_each_client(tmp_path: Path) -> None:
+    (incident, *_) = told(tmp_path, "localhost")
+    assert "localhost:9092 in Metadata, which is the own host of each client: feed" in incident.headline
+
+
 def test_an_address_that_is_tried_is_no_wrong_one(tmp_path: Path) -> None:
     """The clients ask as often, and reach the broker."""
     assert [row.cause for row in told(tmp_path, "10.0.0.1")] == ["metadata_storm"]
