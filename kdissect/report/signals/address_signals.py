@@ -215,9 +215,9 @@ def _untried_signal(
         "advertised_untried",
         (SubjectKind.SERVER, subject),
         (begin, None if context.end_ns - end < UNANSWERED_NS else end),
-        f"{subject} advertises {texts} in Metadata{_own_host(addresses)}: {listed(clients, NAMED)} never {verb} "
-        f"to connect there, and asked for metadata {counted(count, 'time')} from {format_clock(begin)} for "
-        f"{format_duration(end - begin)} instead",
+        f"{subject} advertises {texts} in Metadata{_own_host(addresses)}: {listed(clients, NAMED)} never "
+        f"{verb} to connect there, and asked for metadata {counted(count, 'time')} from "
+        f"{format_clock(begin)} for {format_duration(end - begin)} instead",
         measures={"node_id": node, "clients": len(clients), "count": count},
         servers=[subject],
         clients=clients,

@@ -176,17 +176,31 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
             if row["connection"] != line.connection
             and (row["event"] in ("join", "epoch") or row["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS)
         ]
-        if noticed:
+        instances = _instances(group, line)
+        if noticed and not _is_back(group, instances, ended, asked_ns(noticed[0])):
             yield _expired(context, group, line, ended, noticed[0], session_ns)
-        else:
+        elif not instances:
             yield from _unread(context, facts, group, line, ended)
 
 
+def _instances(group: Group, line: MemberLine) -> set[str]:
+    """Return the instance ids of the static members of a connection.
+
+    A static member does not leave when it ends (KIP-345): it may be back within its session.
+    """
+    rows = group.connections.get(line.connection, [])
+    return {row["instance_id"] for row in rows if row["instance_id"] is not None}
+
+
+def _is_back(group: Group, instances: set[str], ended: int, noticed_ns: int) -> bool:
+    """Return whether a static member joins again before its group notices that it ended."""
+    rows = asked_between(group.events, ended, noticed_ns)
+    return any(row["instance_id"] in instances for row in rows if row["event"] in ("join", "epoch"))
+
+
 def _left(group: Group, line: MemberLine, ended: int) -> bool:
-    """Return whether a member left in order, is static, or goes on by another connection."""
+    """Return whether a member left in order, or goes on by another connection."""
     own = group.connections.get(line.connection, [])
-    if any(row["instance_id"] is not None for row in own):
-        return True
     client = group.clients.get(line.client, [])
     near = asked_between(client, ended - HEARTBEAT_NS + 1, ended + HEARTBEAT_NS - 1)
     late = (row for row in own if asked_ns(row) >= line.last_ns)

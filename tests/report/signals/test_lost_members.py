@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.incidents import Signal
@@ -65,3 +67,25 @@ def test_what_a_member_read_and_another_one_reads_on_is_no_loss(tmp_path: Path) 
             line.close(end)
             reader.close(end)
     assert lost(story, tmp_path) == []
+
+
+@pytest.mark.parametrize(("back_ms", "told"), [(0, 1), (12_000, 0)], ids=["stays away", "is back in time"])
+def test_a_static_member_that_ends_is_lost_unless_it_is_back_in_time(
+    back_ms: int, told: int, tmp_path: Path
+) -> None:
+    """It never leaves: its group waits for it, and goes on without it when its session is over."""
+    story = Story()
+    background(story)
+    other = story.connect("10.1.0.3", client_id="other")
+    join(other, 40, "other-1", 1, group_instance_id="pod-1")
+    heartbeats(other, 500, 14_900, "other-1", 1)
+    join(other, 15_000, "other-1", 2, group_instance_id="pod-1")
+    gone = story.connect("10.1.0.2", client_id="gone")
+    join(gone, 50, "gone-1", 1, group_instance_id="pod-0")
+    heartbeats(gone, 500, 10_000, "gone-1", 1)
+    gone.close(10_100)
+    if back_ms:
+        back = story.connect("10.1.0.2", client_id="gone", at_ms=back_ms)
+        join(back, back_ms + 10, "gone-2", 1, group_instance_id="pod-0")
+        heartbeats(back, back_ms + 500, 25_000, "gone-2", 1)
+    assert len(lost(story, tmp_path)) == told
