@@ -1,5 +1,6 @@
 """Causes that lie with clients and topics: refusals that name their reason, quotas, old versions."""
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import (
     FOLLOWS_A_CLIENT,
@@ -33,6 +34,8 @@ GOT_WORSE = (
     *OF_REFUSALS,
 )
 NAMED = 3
+
+UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 def missing_topic(case: Case) -> Diagnosis | None:
@@ -210,7 +213,13 @@ CLIENT_CAUSES = (
         severity=WARNING,
         anchors=("topic_missing",),
         judge=missing_topic,
-        links=FOLLOWS_A_CLIENT,
+        links=(
+            *FOLLOWS_A_CLIENT,
+            Link(
+                ("retries_storm", "errors_repeated"), Relation.TOPIC, 3 * SECOND, 30 * SECOND, UNKNOWN_TOPIC
+            ),
+            Link(("retriable_errors_lasted", "commit_failed"), Relation.TOPIC, 3 * SECOND, 30 * SECOND),
+        ),
         needs="a client asks for a topic that is unknown, four times over 3 s or more",
         against="the topic is used later: it was created meanwhile",
         means="The topic does not exist under this name, was deleted, or the client may not see it.",

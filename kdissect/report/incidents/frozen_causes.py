@@ -130,7 +130,7 @@ def _all_together(case: Case) -> Diagnosis | None:
         0.9,
         tuple(together),
         speaks_for=("each of them owed responses for which it needs no other broker",),
-        speaks_against=doubts_of_one_host(silent),
+        speaks_against=(*doubts_of_one_host(silent),),
         means="These processes stood still at once: what they share did, such as a machine, a hypervisor or "
         "storage.",
     )

@@ -54,7 +54,8 @@ def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
 def retry_storm(case: Case) -> Diagnosis | None:
     """A client repeats refused requests at once, and nobody else is refused for the same reason."""
     refused = case.near(REFUSED_FOR_NOW, Relation.CLIENT, 10 * SECOND, 30 * SECOND)
-    return None if any(len(one.clients) > 1 for one in refused) else storm(0.95)(case)
+    missing = case.near(("topic_missing",), Relation.TOPIC, 10 * SECOND, 30 * SECOND)
+    return None if missing or any(len(one.clients) > 1 for one in refused) else storm(0.95)(case)
 
 
 def commit_storm(case: Case) -> Diagnosis | None:
@@ -80,7 +81,8 @@ LOAD_CAUSES = (
         judge=retry_storm,
         links=(*FOLLOWS_A_CLIENT, Link(REFUSED_FOR_NOW, Relation.CLIENT, 10 * SECOND, 30 * SECOND)),
         needs="a client repeats requests that are refused with a retriable error, 15 times a second or more",
-        against="others are refused for the same: too few replicas, no leader, no coordinator",
+        against="others are refused for the same: too few replicas, no leader, no coordinator; the topic is "
+        "not there",
         means="The client tries again without a pause, which helps nobody and costs the broker.",
         next="retry.backoff.ms of the client; the error itself",
     ),

@@ -17,6 +17,7 @@ EVER = 10**6 * SECOND
 DELAYED_ACK_NS = (38_000_000, 46_000_000)
 """Linux delays acknowledgments by 40 ms; a round trip of that length may be nothing else."""
 
+THROTTLED_NS = 10 * SECOND
 BAND_PAIRS = 3
 """Unless it is that of so many pairs of hosts: some acknowledgment among them would not be delayed."""
 
@@ -68,6 +69,8 @@ def path_slow(case: Case) -> Diagnosis | None:
     low, high = DELAYED_ACK_NS
     if low <= after <= high and rose.measures["pairs"] < BAND_PAIRS:
         return None
+    if after <= high and _is_throttled(case):
+        return None
     return diagnose(
         case,
         f"{_path(rose)} became slow at {format_clock(rose.begin_ns)}: its round trip rose from "
@@ -76,6 +79,15 @@ def path_slow(case: Case) -> Diagnosis | None:
         0.9,
         speaks_for=("every acknowledgment takes longer, not only responses",),
     )
+
+
+def _is_throttled(case: Case) -> bool:
+    """Return whether a quota has brokers not read what the clients of a path send (KIP-219).
+
+    A response that is due carries the acknowledgment. Without one it is delayed.
+    """
+    throttled = case.near(("quota_applied",), Relation.CLIENT, THROTTLED_NS, SECOND)
+    return set(case.anchor.clients) <= {name for one in throttled for name in one.clients}
 
 
 def path_lossy(case: Case) -> Diagnosis | None:

@@ -66,7 +66,7 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
         if len(groups) > 1:
             continue  # processes of one name, each at positions of its own: their commits tell
         if lag is not None and (paused := _paused(positions, client, topic, lag)):
-            yield _left(context, client, groups, topic, paused)
+            yield _left(context, client, groups, topic, "fetched from", paused)
         elif lag is not None and has_grown(lag):
             yield _grew(context, client, groups, topic, lag, _reads(facts, positions, client, topic, lag))
         elif lag is not None and (since := _hangs_since(positions, client, topic, lag)) is not None:
@@ -80,6 +80,8 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
             what = f"processes topic {topic} more slowly than it is written"
             since = facts.began(client, lag.times[0], BEGAN_NS)
             yield _grew(context, client, [group], topic, lag, (what, since))
+        elif left := _unmoved(positions.left_uncommitted(client, group, topic, HANGS_NS)):
+            yield _left(context, client, [group], topic, "committed", left)
 
 
 def _reads(facts: ClientFacts, positions: LogPositions, client: str, topic: str, lag: Lag) -> tuple[str, int]:
@@ -108,9 +110,13 @@ def _hangs_since(positions: LogPositions, client: str, topic: str, lag: Lag) -> 
 
 def _paused(positions: LogPositions, client: str, topic: str, lag: Lag) -> dict[int, tuple[int, int]]:
     """Return the partitions that a client does not fetch from any more, if they are most of what it lacks."""
-    stopped = positions.left_behind(client, topic, HANGS_NS)
-    paused = {number: one for number, one in stopped.items() if one[1] >= LEAST_RECORDS}
+    paused = _unmoved(positions.left_behind(client, topic, HANGS_NS))
     return paused if sum(left for _, left in paused.values()) >= MOST * lag.records[-1] else {}
+
+
+def _unmoved(stopped: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Return the partitions, of those at which a client stopped, that lack many records."""
+    return {number: one for number, one in stopped.items() if one[1] >= LEAST_RECORDS}
 
 
 def has_grown(lag: Lag) -> bool:
@@ -179,6 +185,7 @@ def _left(
     client: str,
     groups: Sequence[str],
     topic: str,
+    verb: str,
     paused: dict[int, tuple[int, int]],
 ) -> Signal:
     """Return the signal of a client that reads some partitions of a topic and not the others."""
@@ -189,7 +196,7 @@ def _left(
         "lag_grew",
         (SubjectKind.CLIENT, client),
         (begin, None),
-        f"{_named(client, groups)} has not fetched from {names} since {format_clock(begin)}, while it goes "
+        f"{_named(client, groups)} has not {verb} {names} since {format_clock(begin)}, while it goes "
         f"on with other partitions of the topic: {format_count(records)} records behind there, {a_second} "
         "more each second",
         measures={"before": 0, "after": records, "per_second": a_second},

@@ -178,15 +178,31 @@ def _commits(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
             measures={
                 "count": count,
                 "lasted_ns": end - begin,
-                "batches": sum(
-                    row["exchanges"] for row in fetched[client] if begin <= row["first_ns"] <= end
-                ),
+                "batches": _batches(context, fetched[client], (client_id, host), (begin, end)),
             },
             clients=[client],
             groups=groups,
             servers=sorted(_servers(context, pace, inside)),
             requests=count,
         )
+
+
+def _batches(
+    context: SignalContext,
+    fetched: Sequence[Row],
+    client: tuple[str | None, str | None],
+    span: tuple[int, int],
+) -> int:
+    """Return how many fetches of a client in a span brought records, or may have where all were cut."""
+    if fetched:
+        return sum(row["exchanges"] for row in fetched if span[0] <= row["first_ns"] <= span[1])
+    pace = context.table(PACE)
+    rows = (pace.ints("api_key") == ApiKey.FETCH) & (pace.ints("first_ns") >= span[0])
+    own = pace.filter(rows & (pace.ints("first_ns") <= span[1]))
+    names = zip(*(own.arrow(name).to_pylist() for name in ("client_id", "client_host")), strict=True)
+    return sum(
+        count for name, count in zip(names, own.ints("exchanges").tolist(), strict=True) if name == client
+    )
 
 
 def _servers(context: SignalContext, pace: TableColumns, rows: Ints) -> set[str]:

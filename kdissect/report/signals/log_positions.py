@@ -167,6 +167,28 @@ class LogPositions:
                 found[number] = last_ns, max(end - _got_to(positions), 0)
         return found
 
+    def left_uncommitted(
+        self, client: str, group: str, topic: str, least_ns: int
+    ) -> dict[int, tuple[int, int]]:
+        """Return partitions that a client stopped to commit so long ago, while it goes on with others.
+
+        The values are as those of `left_behind`, which tells more about partitions whose fetches are seen.
+        """
+        partitions = self.committed.get((client, group, topic), {})
+        newest = max((positions[-1].time_ns for positions in partitions.values()), default=0)
+        found = {}
+        for number in partitions.keys() - self.fetched.get((client, topic), {}).keys():
+            last = partitions[number][-1]
+            taken_over = any(
+                (own_group, own_topic) == (group, topic) and others[number][-1].time_ns > last.time_ns
+                for (_, own_group, own_topic), others in self.committed.items()
+                if number in others
+            )
+            if newest - last.time_ns >= least_ns and not taken_over:
+                end = self.end_at((topic, number), self._context.end_ns) or 0
+                found[number] = last.time_ns, max(end - last.offset, 0)
+        return found
+
     def longest_rest(self, client: str, topic: str) -> int:
         """Return the longest time that a client took between two fetches of a topic, in nanoseconds."""
         times = sorted(

@@ -285,6 +285,20 @@ def test_what_looks_like_a_cause_is_not_it(name: str, tmp_path: Path) -> None:
     assert name not in causes_of(CASES[name][1], tmp_path)
 
 
+def test_a_reader_that_repeats_fetches_of_a_topic_that_is_gone_follows_from_that(tmp_path: Path) -> None:
+    def topic_gone(story):
+        asks = story.connect("10.1.0.2", client_id="asks", at_ms=9900)
+        repeats = story.connect("10.1.0.3", client_id="repeats", at_ms=9900)
+        for number in range(8):
+            metadata(asks, 10_000 + 1000 * number, "gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for number in range(300):
+            produce(repeats, 10_000 + 20 * number, topic="gone", error=ErrorCode.UNKNOWN_TOPIC_ID)
+
+    causes = causes_of(topic_gone, tmp_path)
+    assert causes[0] == "missing_topic"
+    assert "retry_storm" not in causes
+
+
 def test_a_first_connection_that_is_soon_closed_is_no_life_of_its_own(tmp_path: Path) -> None:
     assert causes_of(dies_after_each_start_and_asks_for_brokers_first, tmp_path)[0] == "restart_loop"
 

@@ -9,7 +9,7 @@ from kdissect.report.incidents.cause import Case, Cause, Layer, SignalIndex
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.join import find_incidents
-from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead
+from kdissect.report.incidents.network_causes import NETWORK_CAUSES, path_dead, path_slow
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.address_signals import ADDRESS_KINDS
 from kdissect.report.signals.make_signal import make_signal
@@ -104,3 +104,21 @@ def test_responses_that_arrive_slowly_follow_from_a_lossy_path() -> None:
     incidents, signals = find_incidents((loss, slow), (0, 30 * SECOND), 100)
     assert [one.cause for one in incidents] == ["path_lossy"]
     assert [one.incident for one in signals] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("throttled", "after_ms", "told"),
+    [("writer", 24, False), ("writer", 90, True), ("other", 24, True)],
+    ids=["throttled", "longer than delayed acknowledgments", "another client"],
+)
+def test_a_client_that_brokers_do_not_read_gets_late_acknowledgments(
+    throttled: str, after_ms: int, told: bool
+) -> None:
+    measures = {"before_ns": 800_000, "after_ns": after_ms * 1_000_000, "pairs": 1, "connections": 1}
+    path, span = (SubjectKind.PATH, "host 10.1.0.2 and broker 1"), (10 * SECOND, None)
+    rose = make_signal("round_trip_rose", path, span, "…", measures=measures, clients=["writer"])
+    quota = make_signal(
+        "quota_applied", (SubjectKind.CLIENT, throttled), (9 * SECOND, None), "…", clients=[throttled]
+    )
+    case = Case(rose, SignalIndex((rose, quota)), (0, 30 * SECOND))
+    assert (path_slow(case) is not None) == told

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Incident
 from tests.helpers.told_capture import Story
-from tests.helpers.told_groups import analyzed, background, join, leave, produce
+from tests.helpers.told_groups import analyzed, background, fetch, join, leave, produce
 
 KEPT = 96
 FILE_HEADER, PACKET_HEADER = 24, struct.Struct("<IIII")
@@ -81,6 +82,22 @@ def test_a_member_that_leaves_and_joins_again_on_its_connection_was_too_slow(tmp
 
 def test_a_member_that_leaves_and_is_started_again_was_not_too_slow(tmp_path: Path) -> None:
     assert incidents(leaving(CutStory(), same_connection=False), tmp_path) == []
+
+
+@pytest.mark.parametrize(("fetches_ms", "told"), [(25, []), (500, ["commit_storm"])])
+def test_a_reader_that_commits_after_each_fetch_is_no_storm(
+    fetches_ms: int, told: list[str], tmp_path: Path
+) -> None:
+    """Nobody can tell which of its fetches brought records."""
+    story = CutStory()
+    line = story.connect("10.1.0.2", client_id="reader", at_ms=1_000)
+    for at_ms in range(1_100, 20_000, 23):
+        commit = {"group_id": "readers", "generation_id_or_member_epoch": 1, "member_id": "m", "topics": []}
+        line.call(at_ms, 1, ApiKey.OFFSET_COMMIT, 3, commit, {"topics": []})
+    reads = story.connect("10.1.0.2", client_id="reader", at_ms=1_000)
+    for at_ms in range(1_100, 20_000, fetches_ms):
+        fetch(reads, at_ms, at_ms, at_ms + 9)
+    assert [one.cause for one in incidents(story, tmp_path) if one.severity is not Severity.NOTE] == told
 
 
 def asking(topics: list[str], works: bool = False, story: Story | None = None) -> Story:

@@ -150,6 +150,35 @@ def reads_two_partitions(story: Story, stops_ms: int, taken_over: bool = False) 
             line.call(at_ms + partition, 1, ApiKey.FETCH, 7, request, response)
 
 
+@pytest.mark.parametrize(("other", "told"), [("", 1), ("other", 0)], ids=["left", "taken over"])
+def test_a_partition_that_a_member_does_not_commit_any_more(other: str, told: int, tmp_path: Path) -> None:
+    """Another broker serves its fetches, so the capture shows its commits only."""
+    story = Story()
+    for partition in (0, 1):
+        writer = story.connect(f"10.1.0.{8 + partition}", client_id=f"writer-{partition}")
+        for number in range(60):
+            produce(writer, 100 + 500 * number, count=10, offset=10 * number, partition=partition)
+    for at_ms in range(1_000, 30_000, 1_000):
+        for partition in (0, 1):
+            name = other if partition == 0 and at_ms > 10_000 else "member"
+            if name:
+                line = story.connect("10.1.0.2", client_id=name, at_ms=at_ms - 1)
+                commit(line, at_ms, partition, at_ms // 50)
+    found = lags(story, tmp_path)
+    assert len(found) == told
+    if told:
+        assert "has not committed orders-0 since" in found[0].sentence
+        assert "400 records behind there" in found[0].sentence
+
+
+def commit(line: Line, at_ms: float, partition: int, offset: int) -> None:
+    own = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+    topics = [{"name": "orders", "partitions": [own]}]
+    request = {"group_id": "readers", "generation_id_or_member_epoch": 1, "member_id": "m", "topics": topics}
+    done = [{"name": "orders", "partitions": [{"partition_index": partition, "error_code": 0}]}]
+    line.call(at_ms, 1, ApiKey.OFFSET_COMMIT, 3, request, {"topics": done})
+
+
 def test_a_reader_that_leaves_one_partition_out_falls_behind_there(tmp_path: Path) -> None:
     story = Story()
     reads_two_partitions(story, 10_000)
