@@ -90,6 +90,15 @@ ODD = (
     ("many-kinds", "cut-96"),
     ("mirror", "at-clients"),
     ("security-chores", "at-a-broker"),
+    ("follower-behind", "cut-96"),
+    ("keyless-records", "cut-200"),
+    ("unsupported-version", "at-clients"),
+    ("request-timeout-short", "at-a-broker"),
+    ("slow-reader", "begun-late"),
+    ("connection-limit", "ended-early"),
+    ("partitions-added", "cut-96"),
+    ("joins-and-leaves", "at-a-broker"),
+    ("sharers", "at-clients"),
 )
 
 
