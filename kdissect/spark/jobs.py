@@ -53,6 +53,7 @@ from kdissect.spark.guessed_names import selects_the_same
 from kdissect.spark.parquet_parts import complete_parts, write_parts
 from kdissect.spark.partitioning import (
     Partitioning,
+    is_lonely,
     tasks_for,
 )
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
@@ -323,7 +324,14 @@ def _figures(
     backend: Backend, pieces: Rows, work: AnalysisWork, grid: Grid | None, steps: Grid | None
 ) -> list[tuple[str, bytes]]:
     """Return the figures of all partitions; with the names that are told, if the work guesses them."""
-    make = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps)
+    make = partial(
+        tasks.summary_step,
+        splits=work.splits,
+        treatment=work.treatment,
+        grid=grid,
+        steps=steps,
+        beside=backend.cores > 1 and is_lonely(work.sample, work.shares(backend.cores)),
+    )
     step = (
         partial(_over_blobs, step=_watched(work, backend, make))
         if work.guess is None

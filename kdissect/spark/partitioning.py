@@ -27,6 +27,7 @@ A task of 2,500 short ones took 390 MiB at its peak. One of 5,000 took 495 MiB, 
 for each connection."""
 
 MOST_PARTITIONS = 4096
+LONELY = 0.7  # share of all packets with which a partition goes on for long when all others are done
 TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
 MOST_SPLITS = 64  # splits in one task of pass one
 
@@ -58,6 +59,12 @@ def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
         of_bucket[bucket] = partition
         heapq.heapreplace(least, (load + int(sample.segments[bucket]), partition))
     return Partitioning(partitions, of_bucket)
+
+
+def is_lonely(sample: Sample, shares: Partitioning) -> bool:
+    """Return whether one partition has so much of the captures that other cores wait for it in the end."""
+    loads = np.bincount(shares.of_bucket, weights=sample.segments, minlength=shares.partitions)
+    return bool(shares.partitions > 1 and loads.max() > LONELY * loads.sum())
 
 
 def tasks_for(splits: int, cores: int) -> int:

@@ -45,6 +45,7 @@ from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.count_side_tables import WITH_ENDS
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
+from kdissect.spark.counting_thread import mapped_beside
 from kdissect.streams.registry_traffic import RegistryTraffic
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
@@ -148,11 +149,12 @@ def summary_step(
     grid: Grid | None = None,
     steps: Grid | None = None,
     known: "KnownRows | None" = None,
+    beside: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Return one partial summary (PARTIAL) and the counts of pass one.
 
     With a grid, also figures by time step; with a grid of `steps`, also the tables of signals. `known` takes
-    the names and addresses of what is dissected.
+    the names and addresses of what is dissected. `beside` has the meaning of `figures_of`.
     """
     counts = [0] * len(Counts._fields)
     of_time = SOURCE_TABLES if grid is not None else ()
@@ -167,20 +169,41 @@ def summary_step(
     )
     if known is not None:
         tables_of_splits = known.taken_from(tables_of_splits)
-    yield to_arrow(figures_of(tables_of_splits, grid, steps))
+    yield to_arrow(figures_of(tables_of_splits, grid, steps, beside))
     packed = pack_counts(Counts(*counts))
     yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
 
 
-def figures_of(batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None) -> Partial:
-    """Return the partial summary of batches of tables; the grids are those of `summary_step`."""
-    pending, merged = [], EMPTY
-    for tables in coalesce_batches(batches):
-        pending.append(summarise(tables, grid, steps))
-        del tables  # or they would stay while the next ones are made
-        if len(pending) == MERGED_AT:
-            merged, pending = merge([merged, *pending]), []
-    return merge([merged, *pending])
+def figures_of(
+    batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None, beside: bool = False
+) -> Partial:
+    """Return the partial summary of batches of tables; the grids are those of `summary_step`.
+
+    With `beside`, figures are counted in a thread while the next tables are made. A task that has most of a
+    capture uses the core of another one that way, at the price of one more batch in memory.
+    """
+    figures = _Figures(grid, steps)
+    together = coalesce_batches(batches)
+    deque((mapped_beside if beside else map)(figures.add, together), maxlen=0)
+    return figures.sum()
+
+
+class _Figures:
+    """Partials that are merged some at a time."""
+
+    def __init__(self, grid: Grid | None, steps: Grid | None) -> None:
+        self._grid, self._steps = grid, steps
+        self._merged, self._pending = EMPTY, list[Partial]()
+
+    def add(self, tables: TablesTogether) -> None:
+        """Count a batch of tables."""
+        self._pending.append(summarise(tables, self._grid, self._steps))
+        if len(self._pending) == MERGED_AT:
+            self._merged, self._pending = self.sum(), []
+
+    def sum(self) -> Partial:
+        """Return what was counted."""
+        return merge([self._merged, *self._pending])
 
 
 def tables_step(

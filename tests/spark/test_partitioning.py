@@ -18,6 +18,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks as steps
 from kdissect.spark.arrow_ipc import ordered_by_split, to_blob
 from kdissect.spark.partitioning import (
+    is_lonely,
     partition_buckets,
     partitions_for,
     tasks_for,
@@ -32,6 +33,22 @@ def sample_of(segments: dict[int, int]) -> Sample:
     for bucket, count in segments.items():
         seen[bucket] = count
     return Sample(1 << 30, seen, len(segments))
+
+
+@pytest.mark.parametrize(
+    ("segments", "partitions", "lonely"),
+    [
+        ({5: 1000, 6: 3}, 2, True),
+        ({5: 1000}, 1, False),
+        ({5: 500, 6: 400, 7: 100}, 2, False),
+        ({}, 2, False),
+    ],
+)
+def test_a_partition_with_most_of_a_capture_is_lonely(
+    segments: dict[int, int], partitions: int, *, lonely: bool
+) -> None:
+    sample = sample_of(segments)
+    assert is_lonely(sample, partition_buckets(sample, partitions)) == lonely
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,13 @@ def test_signals_are_the_same_with_the_figures_of_a_page_and_without() -> None:
         grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
     )
 
-    def signal_tables(grid: Grid | None) -> dict[str, list[str]]:
-        figures, _ = tasks.summary_step(pieces, seen.splits, grid=grid, steps=steps)
+    def signal_tables(grid: Grid | None, *, beside: bool = False) -> dict[str, list[str]]:
+        figures, _ = tasks.summary_step(pieces, seen.splits, grid=grid, steps=steps, beside=beside)
         total = from_arrow([figures])
         return {
             name: sorted(map(repr, total.table(part).to_pylist())) for name, part in SIGNAL_TABLES.items()
         }
 
     with_page = signal_tables(page)
-    assert with_page == signal_tables(None)
+    assert with_page == signal_tables(None) == signal_tables(None, beside=True)
     assert with_page["replica_states"]
