@@ -30,6 +30,9 @@ from kdissect.report.aggregate.partial_tables import (
     NAMES,
     PARTIAL_TABLES,
     PartialTable,
+    coded_rows,
+    join_rows,
+    plain_rows,
     roll_up,
 )
 from kdissect.report.aggregate.row_limits import limit_rows
@@ -41,6 +44,7 @@ from kdissect.report.timeline.count_signals import count_signals
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
@@ -51,13 +55,13 @@ PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A mergeable report: one table for each kind of table that has rows."""
+    """A mergeable report: one table for each kind of table that has rows, of Arrow or of arrays."""
 
-    tables: Mapping[str, pa.Table]
+    tables: Mapping[str, pa.Table | ArrayBatch]
 
     def table(self, kind: PartialTable) -> pa.Table:
         """Return the rows of a table, none if there are none."""
-        return self.tables.get(kind.name, kind.schema.empty_table())
+        return plain_rows(kind, self.tables.get(kind.name, kind.schema.empty_table()))
 
 
 EMPTY = Partial({})
@@ -65,7 +69,9 @@ ALL_TABLES = PARTIAL_TABLES | NETWORK_TABLES | TIMELINE_TABLES | SIGNAL_TABLES |
 
 
 def summarise(
-    tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None, steps: Grid | None = None
+    tables: Mapping[str, pa.RecordBatch | pa.Table | ArrayBatch],
+    grid: Grid | None = None,
+    steps: Grid | None = None,
 ) -> Partial:
     """Return the partial of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`.
 
@@ -103,23 +109,25 @@ def summarise(
 
 def merge(partials: Iterable[Partial]) -> Partial:
     """Return the sum of partials: the order does not matter, and `EMPTY` changes nothing."""
-    gathered: dict[str, list[pa.Table]] = {}
+    gathered: dict[str, list[pa.Table | ArrayBatch]] = {}
     for partial in partials:
         for name, rows in partial.tables.items():
             gathered.setdefault(name, []).append(rows)
     return Partial({name: _together(ALL_TABLES[name], tables) for name, tables in gathered.items()})
 
 
-def _together(part: PartialTable, tables: list[pa.Table]) -> pa.Table:
+def _together(part: PartialTable, tables: list[pa.Table | ArrayBatch]) -> pa.Table | ArrayBatch:
     if len(tables) == 1:
         return tables[0]
-    together = pa.concat_tables(tables)
+    together = join_rows(part, tables)
     if _share_no_connection(part, tables, together):
-        return together.combine_chunks()
+        return together
     return limit_rows(part, roll_up(part, together))
 
 
-def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table], together: pa.Table) -> bool:
+def _share_no_connection(
+    part: PartialTable, tables: Sequence[pa.Table | ArrayBatch], together: ArrayBatch
+) -> bool:
     """Return whether no row of a table can meet one of another: their connections are all different.
 
     Tasks share no connections, and the tables that grow with connections are the large ones. Grouping their
@@ -133,7 +141,7 @@ def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table], togethe
 
 def to_arrow(partial: Partial) -> pa.RecordBatch:
     """Return a partial as a batch of schema `PARTIAL`."""
-    blobs = [_serialised(rows) for rows in partial.tables.values()]
+    blobs = [_serialised(coded_rows(ALL_TABLES[name], rows)) for name, rows in partial.tables.items()]
     return pa.record_batch(
         [pa.array(list(partial.tables), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL
     )
@@ -152,14 +160,14 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
-        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
+        merged[name] = plain_rows(ALL_TABLES[name], _unpacked(ALL_TABLES[name], packed.pop(name)))
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 
 
-def _unpacked(part: PartialTable, blobs: Sequence[bytes]) -> pa.Table:
+def _unpacked(part: PartialTable, blobs: Sequence[bytes]) -> pa.Table | ArrayBatch:
     """Return the sum of packed tables. Those with a limit are added up whenever they are at twice that."""
-    tables: list[pa.Table] = []
+    tables: list[pa.Table | ArrayBatch] = []
     for blob in blobs:
         tables.append(pa.ipc.open_stream(blob).read_all())
         if part.most and sum(table.num_rows for table in tables) >= 2 * part.most:

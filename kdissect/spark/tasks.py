@@ -15,7 +15,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,7 @@ from kdissect.streams.registry_traffic import RegistryTraffic
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
+from kdissect.tables.array_batch import ArrayBatch, join_batches
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.filters import (
     NO_NAMES,
@@ -79,7 +80,7 @@ SIDE_ROWS = 1 << 14  # of one of the other tables
 WITH_EXCHANGES = ("exchanges", "partitions", "ends")
 """The tables whose rows belong together. Events, too, have to come with the ends of their connections."""
 
-TablesTogether: TypeAlias = Mapping[str, pa.RecordBatch | pa.Table]
+TablesTogether: TypeAlias = Mapping[str, pa.RecordBatch | pa.Table | ArrayBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def build_tables(
 ) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
 
-    With `coded`, texts are codes, unless names are replaced: figures and filters look at each text once.
+    With `coded`, exchanges and partitions are arrays, unless names are replaced: figures need no Arrow.
     """
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
@@ -398,12 +399,15 @@ def _joined(held: list[TableBatches]) -> TablesTogether:
     """
     if len(held) == 1:
         return held.pop()
+    arrays: dict[str, list[ArrayBatch]] = {}
     rows: dict[str, list[pa.RecordBatch]] = {}
     for tables in held:
         for name, batch in tables.items():
-            rows.setdefault(name, []).append(batch)
+            of_kind: Any = arrays if isinstance(batch, ArrayBatch) else rows
+            of_kind.setdefault(name, []).append(batch)
     held.clear()
-    return {name: pa.Table.from_batches(batches) for name, batches in rows.items()}
+    joined = {name: join_batches(batches) for name, batches in arrays.items()}
+    return joined | {name: pa.Table.from_batches(batches) for name, batches in rows.items()}
 
 
 def name_pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:

@@ -12,11 +12,12 @@ A first token names the user: PLAIN (RFC 4616) and SCRAM (RFC 5802). A PLAIN tok
 which is never read. Tokens of other mechanisms name nobody in plain text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
@@ -90,15 +91,25 @@ class Authentications:
             client.mechanism = mechanisms.setdefault(connection, WITHOUT_HANDSHAKE)
             self._take_token(client, answer > 0)
 
-    def add(self, exchanges: Records, errors: pa.Array, mechanisms: dict[int, str]) -> None:
-        """Process finished exchanges with their first error; `mechanisms` says what connections asked for."""
+    def add(
+        self,
+        exchanges: Records,
+        errors: Callable[[NDArray[np.int64]], list[int | None]],
+        mechanisms: dict[int, str],
+    ) -> None:
+        """Process finished exchanges.
+
+        `errors` returns the first error of some of them. `mechanisms` says what connections asked for.
+        """
         keys = exchanges["api_key"]
         asks = (keys == ApiKey.SASL_HANDSHAKE) | (keys == ApiKey.SASL_AUTHENTICATE)
         waiting = [row for row, client in self._clients.items() if client.open]
+        if not waiting and not asks.any():
+            return
         wanted = np.flatnonzero(
             asks | (np.isin(exchanges["connection"], [*waiting, *np.unique(exchanges["connection"][asks])]))
         )
-        codes = errors.take(pa.array(wanted)).to_pylist()
+        codes = errors(wanted)
         for row, code in zip(exchanges[wanted][["connection", "api_key"]].tolist(), codes, strict=True):
             connection, key = row
             client = self._client(connection)

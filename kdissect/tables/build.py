@@ -28,7 +28,7 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.coded_columns import table_batch
+from kdissect.tables.array_batch import ArrayBatch, array_batch
 from kdissect.tables.connections import (
     ConnectionDetails,
     client_sides,
@@ -42,6 +42,7 @@ from kdissect.tables.message_columns import Bools, MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
+from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 from kdissect.tables.share_acknowledgements import share_acknowledgement_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
@@ -50,7 +51,7 @@ from kdissect.tables.topic_ids import (
     named_topics,
 )
 
-Batches = Mapping[str, pa.RecordBatch]  # by name of the table
+Batches = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
 WITHOUT_SCHEMAS = PayloadDecoder()
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
 """Tables made from a batch and its rows of exchanges, beside the public ones."""
@@ -71,8 +72,8 @@ def dissect_batches(
 
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
-    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `coded`, texts of exchanges
-    and partitions are dictionary codes: figures count by them. `decoder` decodes keys and values of RECORDS.
+    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `coded`, exchanges and
+    partitions are arrays, from which figures are counted. `decoder` decodes keys and values of RECORDS.
     """
     processor = new_flow_processor(
         splits, np.array(highest_versions(), np.int64), keys, tokens=True, tcp_step_ns=tcp_step_ns
@@ -84,13 +85,16 @@ def dissect_batches(
     for batch in processor.close():
         yield from exchange_tables(batch, processor, details, splits, wanted, coded, decoder)
     yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
-    yield from tcp_tables(processor, splits, wanted)
+    yield from tcp_tables(processor, splits, wanted, coded)
 
 
 def tcp_tables(
-    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str]
-) -> Iterator[dict[str, pa.RecordBatch]]:
-    """Yield the tables about TCP that are wanted, of what is finished by now, in parts."""
+    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str], coded: bool = False
+) -> Iterator[Batches]:
+    """Yield the tables about TCP that are wanted, of what is finished by now, in parts.
+
+    Steps are arrays if `coded`.
+    """
     if not {"tcp_steps", "tcp_spans"} & set(wanted):
         return
     client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
@@ -98,7 +102,7 @@ def tcp_tables(
     if "tcp_spans" in wanted:
         yield {"tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits)}
     if "tcp_steps" in wanted:
-        for rows in tcp_step_batches(processor.tcp, ends, client):
+        for rows in tcp_step_batches(processor.tcp, ends, client, coded):
             yield {"tcp_steps": rows}
 
 
@@ -136,7 +140,7 @@ def exchange_tables(
     coded: bool = False,
     decoder: PayloadDecoder = WITHOUT_SCHEMAS,
 ) -> Iterator[Batches]:
-    """Yield batches of tables, by table name, for finished exchanges; with codes for texts if `coded`."""
+    """Yield batches of tables, by table name, for finished exchanges; arrays if `coded`."""
     extra = {}
     if "ends" in wanted:
         # Rows of connections are few numbers, so they are found without sorting.
@@ -155,16 +159,13 @@ def exchange_tables(
         kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
         exchanges, partitions, has_fault = kafka07_rows(kafka07, _identities(kafka07, processor), splits)
         details.add_faults(kafka07, has_fault)
-        yield {"exchanges": _styled(exchanges, coded), "partitions": _styled(partitions, coded), **extra}
+        if coded:
+            exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
+        yield {"exchanges": exchanges, "partitions": partitions, **extra}
     if len(batch.exchanges):
         for part in record_parts(batch) if "records" in wanted else (batch,):
             for columns in read_messages(part):
                 yield _current_rows(*columns, processor, details, splits, wanted, coded, decoder) | extra
-
-
-def _styled(rows: pa.RecordBatch, coded: bool) -> pa.RecordBatch:
-    """Return rows of a table with texts or codes."""
-    return table_batch(dict(zip(rows.schema.names, rows.columns, strict=True)), rows.schema, coded)
 
 
 def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
@@ -181,14 +182,19 @@ def _current_rows(
     wanted: Collection[str],
     coded: bool,
     decoder: PayloadDecoder,
-) -> dict[str, pa.RecordBatch]:
+) -> dict[str, pa.RecordBatch | ArrayBatch]:
     identities = _identities(batch, processor)
     ended = unfinished(batch, processor)
     exchanges, has_fault = exchange_rows(
         batch, request, response, identities, splits, details.log_ends, ended, coded
     )
     details.add(batch, request, has_fault)
-    details.authentications.add(batch.exchanges, exchanges["error_code"], details.known("sasl_mechanism"))
+    of_error = exchanges.select(["error_code"])
+    details.authentications.add(
+        batch.exchanges,
+        lambda rows: of_error.take(pa.array(rows)).column(0).to_pylist(),
+        details.known("sasl_mechanism"),
+    )
     return {
         "exchanges": exchanges,
         "partitions": partition_rows(batch, request, response, identities, coded),

@@ -1,15 +1,15 @@
 """Text columns as dictionary codes: each distinct text once, and its number in every row.
 
-In come spans of bytes in an arena, or numbers that have names. Out go dictionary arrays of Arrow. Figures
-group by the codes and never look at the texts (see `report.aggregate.coded_text`). When a table is written,
-`table_batch` replaces codes by their texts.
+In come spans of bytes in an arena, or numbers that have names. Out go columns of codes. Figures group by the
+codes and never look at the texts (see `coded_text`). When a table is written, `table_batch` replaces codes by
+their texts.
 
 A dictionary has each text once. A missing value is null.
 """
 
 import secrets
 from collections.abc import Mapping
-from functools import cache
+from typing import Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.rows import COMPILED
 from kdissect.streams.flow_state import Bytes, Int64s
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch, arrow_column
 from kdissect.tables.arrow_columns import (
     UUID_BYTES,
-    int_column,
     is_ascii,
     name_index,
     text_column,
     uuid_column,
 )
+from kdissect.tables.coded_text import CodedText
 from kdissect.tables.partition_keys import hash_bytes, same_bytes
 
 SLOTS_A_ROW = 2  # of the hash table, at least
 FETCHED_AHEAD = 8  # texts, which lie apart in a buffer that is larger than the processor's cache
-CODE = pa.int32()
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.
 _SEED = secrets.randbits(31)
 
@@ -100,7 +100,7 @@ def distinct_bytes(arena: Bytes, start: Int64s, length: Int64s) -> tuple[Int32s,
     return numbers, np.array(firsts, np.int64)
 
 
-def text_codes(arena: Bytes, start: Int64s, length: Int64s) -> pa.DictionaryArray:
+def coded_spans(arena: Bytes, start: Int64s, length: Int64s) -> CodedText:
     """Return spans as texts; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
     length = np.maximum(length, 0)
     numbers, firsts = distinct_spans(arena, start, length)
@@ -108,7 +108,7 @@ def text_codes(arena: Bytes, start: Int64s, length: Int64s) -> pa.DictionaryArra
     return _coded(numbers, texts, is_distinct=is_ascii(texts))
 
 
-def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
+def coded_uuids(arena: Bytes, start: Int64s) -> CodedText:
     """Return the 16 bytes at each `start` as text, as Kafka prints ids.
 
     Null where it is -1 or the id is zero.
@@ -118,48 +118,43 @@ def uuid_codes(arena: Bytes, start: Int64s) -> pa.DictionaryArray:
     return _coded(numbers, texts, is_distinct=not texts.null_count)
 
 
-def name_codes(
+def coded_names(
     names: Mapping[int, str], codes: NDArray[np.integer], present: NDArray[np.bool_] | None = None
-) -> pa.DictionaryArray:
+) -> CodedText:
     """Return the name of each code; null where it has none or is not present."""
     index, known, texts = name_index(names, codes, present)
-    numbers = np.where(known, index, -1).astype(np.int32)
-    return _coded(numbers, texts, is_distinct=len(set(names.values())) == len(names))
+    return _coded(np.where(known, index, -1), texts, is_distinct=len(set(names.values())) == len(names))
 
 
-def _coded(numbers: Int32s, texts: pa.Array, is_distinct: bool) -> pa.DictionaryArray:
+def _coded(numbers: Int32s | Int64s, texts: pa.Array, is_distinct: bool) -> CodedText:
     """Return codes of texts that, if not `is_distinct`, may be null or, with U+FFFD in them, occur twice."""
-    if is_distinct:
-        codes = int_column(numbers, numbers >= 0, CODE)
-        return pa.DictionaryArray.from_arrays(codes, texts, safe=False)
-    distinct = texts.dictionary_encode()
-    if len(distinct.dictionary) < len(texts):
-        renumbered = np.append(distinct.indices.fill_null(-1).to_numpy(), -1).astype(np.int32)
-        numbers = renumbered[numbers]
-    codes = int_column(numbers, numbers >= 0, CODE)
-    return pa.DictionaryArray.from_arrays(codes, distinct.dictionary, safe=False)
+    if not is_distinct:
+        distinct = texts.dictionary_encode()
+        if len(distinct.dictionary) < len(texts):
+            numbers = np.append(distinct.indices.fill_null(-1).to_numpy(), -1)[numbers]
+        texts = distinct.dictionary
+    return CodedText(numbers.astype(np.int64, copy=False), texts)
 
 
-@cache
-def coded_schema(names: tuple[str, ...], kinds: tuple[pa.DataType, ...]) -> pa.Schema:
-    """Return the columns of a table, with codes for texts."""
-    return pa.schema(
-        [
-            (name, pa.dictionary(CODE, kind) if pa.types.is_string(kind) else kind)
-            for name, kind in zip(names, kinds, strict=True)
-        ]
+@overload
+def table_batch(
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: Literal[False] = False
+) -> pa.RecordBatch: ...
+
+
+@overload
+def table_batch(
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: bool
+) -> pa.RecordBatch | ArrayBatch: ...
+
+
+def table_batch(
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: bool = False
+) -> pa.RecordBatch | ArrayBatch:
+    """Return columns as a batch of a table: as arrays, with codes for texts, if it is to be `coded`."""
+    if coded:
+        return array_batch(columns, schema)
+    arrays = (columns[name] for name in schema.names)
+    return pa.record_batch(
+        [column if isinstance(column, pa.Array) else arrow_column(column) for column in arrays], schema=schema
     )
-
-
-def table_batch(columns: Mapping[str, pa.Array], schema: pa.Schema, coded: bool) -> pa.RecordBatch:
-    """Return columns as a batch of a table: texts are codes if it is to be `coded`, else texts."""
-    target = coded_schema(tuple(schema.names), tuple(schema.types)) if coded else schema
-    arrays = [
-        column if column.type == kind else _converted(column, coded)
-        for column, kind in zip((columns[name] for name in target.names), target.types, strict=True)
-    ]
-    return pa.record_batch(arrays, schema=target)
-
-
-def _converted(column: pa.Array, coded: bool) -> pa.Array:
-    return column.dictionary_encode() if coded else column.dictionary_decode()

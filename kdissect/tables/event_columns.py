@@ -18,6 +18,7 @@ from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.field_reader import FieldColumns, FieldReader
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import Int64s
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.arrow_columns import int_column, name_column, text_column
 
 Bools = NDArray[np.bool_]
@@ -137,7 +138,7 @@ Columns = dict[str, pa.Array]
 
 
 def column_events(
-    schema: pa.Schema, batch: ExchangeBatch, exchanges: pa.RecordBatch, rows: Int64s
+    schema: pa.Schema, batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s
 ) -> ColumnEvents:
     """Return the events of some exchanges that all have one, as rows of a schema."""
     is_group = "generation" in schema.names
@@ -150,7 +151,7 @@ def column_events(
         has_event = named | ~messages.of("add_partitions")
     kept = np.flatnonzero(usual & has_event)
     columns = (_group_columns if is_group else _transaction_columns)(messages, batch.arena)
-    selected = exchanges.take(pa.array(rows[kept]))
+    selected = exchanges.select([*SHARED, "request_first_ns", "response_last_ns"]).take(pa.array(rows[kept]))
     shared = {name: _plain(selected[name]) for name in SHARED}
     shared["asked_ns"] = selected["request_first_ns"]
     shared["time_ns"] = pc.coalesce(selected["response_last_ns"], selected["request_first_ns"])

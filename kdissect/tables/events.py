@@ -21,6 +21,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow, Int64s
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.event_columns import JOINING, SHARED, column_events
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
@@ -171,7 +172,7 @@ def event_rows(
     batch: ExchangeBatch,
     request: MessageColumns,
     response: MessageColumns,
-    exchanges: pa.RecordBatch,
+    exchanges: pa.RecordBatch | ArrayBatch,
 ) -> pa.RecordBatch:
     """Return the rows of a table of events.
 
@@ -198,7 +199,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def decoded_events(
-    source: EventTable, batch: ExchangeBatch, exchanges: pa.RecordBatch, rows: Int64s
+    source: EventTable, batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s
 ) -> tuple[pa.RecordBatch, Int64s]:
     """Return the events of some exchanges, decoded one by one, and the exchange of each event."""
     owners: list[int] = []
@@ -210,13 +211,15 @@ def decoded_events(
 
 
 def _events(
-    source: EventTable, batch: ExchangeBatch, exchanges: pa.RecordBatch, rows: Int64s, owners: list[int]
+    source: EventTable,
+    batch: ExchangeBatch,
+    exchanges: pa.RecordBatch | ArrayBatch,
+    rows: Int64s,
+    owners: list[int],
 ) -> Iterator[Row]:
-    selected = exchanges.take(pa.array(rows))
-    shared_values = zip(
-        *(selected[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")),
-        strict=True,
-    )
+    names = [*SHARED, "request_first_ns", "response_last_ns"]
+    selected = exchanges.select(names).take(pa.array(rows))
+    shared_values = zip(*(selected[name].to_pylist() for name in names), strict=True)
     found = rows_of(ExchangeRow, batch.exchanges[rows])
     for owner, row, values in zip(rows.tolist(), found, shared_values, strict=True):
         request_body, response_body = _bodies(row, batch)

@@ -7,6 +7,7 @@ clients sent.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -36,13 +37,10 @@ from kdissect.streams.flow_state import (
     FrameRow,
     Int64s,
 )
-from kdissect.tables.arrow_columns import int_column
-from kdissect.tables.coded_columns import name_codes, table_batch
-from kdissect.tables.exchanges import (
-    STATUSES,
-    place_columns,
-    time_columns,
-)
+from kdissect.tables.array_batch import ArrayColumn
+from kdissect.tables.coded_columns import table_batch
+from kdissect.tables.coded_text import NumberColumn
+from kdissect.tables.header_columns import header_columns
 from kdissect.tables.message_columns import Bools
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 
@@ -50,6 +48,10 @@ SINGLE: dict[int, int] = {
     RequestType.MULTI_FETCH: RequestType.FETCH,
     RequestType.MULTI_PRODUCE: RequestType.PRODUCE,
 }
+
+
+WITHOUT = ("api_version", "correlation_id")
+"""Columns of headers that Kafka 0.7 does not have."""
 
 
 class _Exchange07(NamedTuple):
@@ -174,22 +176,19 @@ def _exchanges(
     exchanges07: list[_Exchange07],
     faults: list[str | None],
 ) -> pa.RecordBatch:
-    exchanges = batch.exchanges
-    has_request = exchanges["status"] != ORPHAN_RESPONSE
-    has_response = exchanges["response"]["start"] > 0
     errors = [exchange.errors for exchange in exchanges07]
     codes = [next((code for code in each if code), 0) if each else None for each in errors]
-    columns: dict[str, pa.Array] = {
+    headers = header_columns(batch.exchanges, splits)
+    columns: dict[str, pa.Array | ArrayColumn] = {
+        name: column for name, column in headers.items() if name not in WITHOUT
+    }
+    columns |= {
         "connection": pa.array(identities),
-        "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
-        "status": name_codes(STATUSES, exchanges["status"]),
-        "api_key": int_column(exchanges["api_key"], has_request, pa.int16()),
         "api_name": pa.array(
             [request_name(exchange.kind) if exchange.request else None for exchange in exchanges07],
             pa.string(),
         ),
         "idle_wait": pa.array([False] * len(exchanges07), pa.bool_()),
-        "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": pa.array(codes, pa.int16()),
         "error_name": pa.array(
             [None if code is None else kafka07_error_name(code) for code in codes], pa.string()
@@ -197,9 +196,8 @@ def _exchanges(
         "error_count": pa.array([sum(map(bool, each)) if each else None for each in errors], pa.int32()),
         "fault": pa.array(faults, pa.string()),
     }
-    columns |= time_columns(exchanges, has_request, has_response)
-    has_latency = np.asarray(columns["latency_ns"].is_valid())
-    columns["wait_ns"] = int_column(np.zeros(len(exchanges07), np.int64), has_latency, pa.int64())
-    columns |= place_columns(exchanges, has_request, has_response, splits)
+    latency = columns["latency_ns"]
+    assert isinstance(latency, NumberColumn)
+    columns["wait_ns"] = replace(latency, values=np.zeros_like(latency.values))
     nulls = {field.name: pa.nulls(len(exchanges07), field.type) for field in EXCHANGES}
-    return table_batch(nulls | columns, EXCHANGES, coded=False)
+    return table_batch(nulls | columns, EXCHANGES)

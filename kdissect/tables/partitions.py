@@ -25,8 +25,9 @@ from kdissect.protocol.columnar.register_loops import take_either
 from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, Bytes, Int64s
-from kdissect.tables.arrow_columns import int_column
-from kdissect.tables.coded_columns import name_codes, table_batch, text_codes, uuid_codes
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
+from kdissect.tables.coded_columns import coded_names, coded_spans, coded_uuids, table_batch
+from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.exchange_schema import PARTITION_COLUMNS
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import Bools, MessageColumns
@@ -184,7 +185,7 @@ def _offset(
 
 def _sample_columns(
     batch: ExchangeBatch, requests: _Rows, request_rows: Int64s, exchange: Int64s, plain: Bools
-) -> list[pa.Array]:
+) -> list[NumberColumn]:
     """Return the sizes of samples of uncompressed records before and after LZ4; null without a sample."""
     rows = np.flatnonzero(plain & is_tried(batch.exchanges["ordinal"][exchange]))
     span = requests.columns.columns.partitions.spans("record_set")
@@ -199,7 +200,7 @@ def _sample_columns(
     for values in sizes:
         spread = np.zeros(len(request_rows), np.int64)
         spread[rows] = values
-        columns.append(int_column(spread, spread > 0, pa.int64()))
+        columns.append(number_column(spread, spread > 0, pa.int64()))
     return columns
 
 
@@ -213,7 +214,7 @@ def partition_rows(
     response: MessageColumns,
     identities: Int64s,
     coded: bool = False,
-) -> pa.RecordBatch:
+) -> pa.RecordBatch | ArrayBatch:
     """Return the rows of a batch, sorted by exchange; rows that only the request has come first.
 
     Texts are codes if `coded`.
@@ -282,14 +283,14 @@ def _columns(
     request_rows: Int64s,
     response_rows: Int64s,
     exchange: Int64s,
-) -> dict[str, pa.Array]:
+) -> dict[str, ArrayColumn]:
     @cache
     def key(column: int) -> Int64s:
         return _either(requests.keys[:, column], request_rows, responses.keys[:, column], response_rows, 0)
 
-    def producer(name: str, kind: pa.DataType) -> pa.Array:
+    def producer(name: str, kind: pa.DataType) -> NumberColumn:
         values, present = _first_of(name, *sources[REQUEST_SIDE])
-        return int_column(np.where(in_batch, record(name), values), in_batch | present, kind)
+        return number_column(np.where(in_batch, record(name), values), in_batch | present, kind)
 
     of_requests, of_responses = (requests, request_rows), (responses, response_rows)
     sources = {REQUEST_SIDE: (of_requests, of_responses), RESPONSE_SIDE: (of_responses, of_requests)}
@@ -302,28 +303,32 @@ def _columns(
     record = _records_of(requests, responses, np.where(request_size[1], request_rows, -1), response_rows)
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
     plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
+    all_rows = np.ones(len(exchange), bool)
     sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)
-    return {
-        "connection": pa.array(identities[exchange]),
-        "ordinal": pa.array(batch.exchanges["ordinal"][exchange]),
-        "api_key": pa.array(batch.exchanges["api_key"][exchange].astype(np.int16)),
-        "topic": text_codes(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
-        "topic_id": uuid_codes(batch.arena, key(TOPIC_ID)),
-        "partition": int_column(key(PARTITION), key(PARTITION) >= 0, pa.int32()),
-        "error_code": int_column(error, has_error, pa.int16()),
+    columns: dict[str, ArrayColumn] = {
+        "connection": NumberColumn(identities[exchange], all_rows, pa.int64()),
+        "ordinal": NumberColumn(batch.exchanges["ordinal"][exchange], all_rows, pa.int64()),
+        "api_key": NumberColumn(batch.exchanges["api_key"][exchange], all_rows, pa.int16()),
+        "topic": coded_spans(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
+        "topic_id": coded_uuids(batch.arena, key(TOPIC_ID)),
+        "partition": number_column(key(PARTITION), key(PARTITION) >= 0, pa.int32()),
+        "error_code": NumberColumn(error, has_error, pa.int16()),
         "error_name": error_names(error, has_error),
-        "records": int_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
-        "batches": int_column(record("batches"), has_records, pa.int64()),
-        "record_bytes": int_column(size, has_records, pa.int64()),
-        "codec": name_codes(CODEC_NAMES, record("codec"), has_records),
-        "offset": int_column(*_offset(batch, exchange, sources[REQUEST_SIDE], in_batch, record), pa.int64()),
+        "records": number_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
+        "batches": number_column(record("batches"), has_records, pa.int64()),
+        "record_bytes": number_column(size, has_records, pa.int64()),
+        "codec": coded_names(CODEC_NAMES, record("codec"), has_records),
+        "offset": number_column(
+            *_offset(batch, exchange, sources[REQUEST_SIDE], in_batch, record), pa.int64()
+        ),
         "producer_id": producer("producer_id", pa.int64()),
         "producer_epoch": producer("producer_epoch", pa.int16()),
-        "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),
+        "base_sequence": number_column(record("base_sequence"), in_batch, pa.int32()),
         "sampled_bytes": sampled,
         "sampled_lz4_bytes": sampled_lz4,
-    } | {
-        column.name: int_column(*_first_of(column.source.column, *sources[column.source.side]), column.type)
+    }
+    return columns | {
+        column.name: NumberColumn(*_first_of(column.source.column, *sources[column.source.side]), column.type)
         for column in PARTITION_COLUMNS
         if column.source is not None
     }

@@ -28,6 +28,7 @@ from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
 from kdissect.protocol.records.record_decoder import CONTROL_NAMES, Record, RecordFault, read_records
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, ExchangeRow
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.schemas import RECORDS
 from kdissect.text import format_uuid
 
@@ -64,7 +65,9 @@ def record_parts(batch: ExchangeBatch) -> Iterator[ExchangeBatch]:
         start = stop
 
 
-def record_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch, decoder: PayloadDecoder) -> pa.RecordBatch:
+def record_rows(
+    batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch, decoder: PayloadDecoder
+) -> pa.RecordBatch:
     """Return the rows of exchanges; `exchanges` are their rows of that table."""
     rows = _rows(batch, exchanges, decoder)
     parts = [pa.RecordBatch.from_pylist(list(islice(rows, BATCH_ROWS)), RECORDS)]
@@ -73,7 +76,9 @@ def record_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch, decoder: Payloa
     return pa.concat_batches(parts)
 
 
-def _rows(batch: ExchangeBatch, exchanges: pa.RecordBatch, decoder: PayloadDecoder) -> Iterator[Row]:
+def _rows(
+    batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch, decoder: PayloadDecoder
+) -> Iterator[Row]:
     key, status = batch.exchanges["api_key"], batch.exchanges["status"]
     written = np.isin(key, WRITING) & (status != ORPHAN_RESPONSE)
     wanted = np.flatnonzero(written | (np.isin(key, READING) & (status == ANSWERED)))

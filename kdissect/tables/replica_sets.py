@@ -17,6 +17,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE, Int64s
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_columns import distinct_spans
 from kdissect.tables.message_columns import Bools
 from kdissect.tables.schemas import REPLICA_SETS
@@ -73,7 +74,7 @@ NAMES_OF: Mapping[int, MessageFields] = {
 RESPONSES = frozenset(key for key, names in NAMES_OF.items() if names.side == RESPONSE_SIDE)
 
 
-def replica_set_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch) -> pa.RecordBatch:
+def replica_set_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch) -> pa.RecordBatch:
     """Return the rows of REPLICA_SETS of a batch; `exchanges` are the rows of that table, in its order."""
     status, keys = batch.exchanges["status"], batch.exchanges["api_key"]
     rows = np.flatnonzero(in_apis(keys, NAMES_OF) & (status != ORPHAN_RESPONSE))
@@ -122,23 +123,22 @@ def _frame(batch: ExchangeBatch, row: int, side: str) -> bytes:
     return batch.arena[start:stop].tobytes()
 
 
-def _times(exchanges: pa.RecordBatch, rows: Int64s) -> tuple[Int64s, Bools]:
+def _times(exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s) -> tuple[Int64s, Bools]:
     """Return when some messages came (ns since the epoch): with the response, or else with the request.
 
     The second array marks those of which that is known.
     """
-    response, request = (
-        exchanges[name].take(pa.array(rows)) for name in ("response_first_ns", "request_first_ns")
-    )
+    taken = exchanges.select(["response_first_ns", "request_first_ns"]).take(pa.array(rows))
+    response, request = taken.columns
     has_request = request.is_valid().to_numpy(zero_copy_only=False)
     answered, asked = (column.fill_null(0).to_numpy() for column in (response, request))
     return np.where(answered != 0, answered, asked), (answered != 0) | has_request
 
 
-def _shared(exchanges: pa.RecordBatch, rows: Int64s, time_ns: Int64s) -> Row:
+def _shared(exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s, time_ns: Int64s) -> Row:
     """Return what all rows of the same messages have: times, and the packets of the first one."""
     row = int(rows[np.argmin(time_ns)])
-    first: Row = exchanges.slice(row, 1).select(LOCATION).to_pylist()[0]
+    first: Row = exchanges.select(LOCATION).slice(row, 1).to_pylist()[0]
     return first | {"first_ns": int(time_ns.min()), "last_ns": int(time_ns.max())}
 
 

@@ -15,7 +15,10 @@ from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import PACKET_BITS, Int64s
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
 from kdissect.streams.tcp.tracker_state import OUTCOME_NAMES, SPAN_NAMES
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, Bools, array_column, number_column
 from kdissect.tables.arrow_columns import int_column, name_column
+from kdissect.tables.coded_columns import table_batch
+from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.schemas import CONNECTIONS, TCP_SPANS, TCP_STEPS
 
 STEPS_OF_BATCH = 1 << 14
@@ -56,25 +59,32 @@ def tcp_connection_columns(tracker: TcpTracker, client: Int64s) -> Mapping[str, 
 
 
 def tcp_step_batches(
-    tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s
-) -> Iterator[pa.RecordBatch]:
+    tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s, coded: bool = False
+) -> Iterator[pa.RecordBatch | ArrayBatch]:
     """Yield a row for each direction of a connection and step of time (TCP_STEPS); the tracker forgets them.
 
-    `connections` are the rows of that table, and `client` says which side is the client of each.
+    `connections` are the rows of that table, and `client` says which side is the client of each. Rows are
+    arrays if `coded`.
     """
+    pairs = {name: array_column(connections[name]) for name in PAIR}
     for steps in tracker.release_steps(STEPS_OF_BATCH):
-        yield _step_rows(steps, tracker.step_ns, connections, client)
+        yield _step_rows(steps, tracker.step_ns, pairs, client, coded)
 
 
-def _step_rows(steps: Records, step_ns: int, connections: pa.RecordBatch, client: Int64s) -> pa.RecordBatch:
-    columns = _directions(steps["direction"], connections, client)
-    columns["begin_ns"] = pa.array(steps["step"] * step_ns)
+def _step_rows(
+    steps: Records, step_ns: int, pairs: Mapping[str, ArrayColumn], client: Int64s, coded: bool
+) -> pa.RecordBatch | ArrayBatch:
+    direction = steps["direction"]
+    columns: dict[str, ArrayColumn] = {name: column.take(direction >> 1) for name, column in pairs.items()}
+    columns["to_server"] = _is_to_server(direction, client)
+    everywhere = np.ones(len(steps), np.bool_)
+    columns["begin_ns"] = NumberColumn(steps["step"] * step_ns, everywhere, pa.int64())
     for name in TCP_STEPS.names:
         if name not in columns:
-            known = steps[COUNT_OF[name]] > 0 if name in COUNT_OF else np.ones(len(steps), np.bool_)
-            known &= (steps["first_ns"] > 0) if name in ("first_ns", "last_ns") else known
-            columns[name] = int_column(steps[name], known, TCP_STEPS.field(name).type)
-    return _batch(columns, TCP_STEPS)
+            known = steps[COUNT_OF[name]] > 0 if name in COUNT_OF else everywhere
+            known = steps["first_ns"] > 0 if name in ("first_ns", "last_ns") else known
+            columns[name] = number_column(steps[name], known, TCP_STEPS.field(name).type)
+    return table_batch(columns, TCP_STEPS, coded)
 
 
 def tcp_span_rows(
@@ -98,7 +108,12 @@ def _directions(direction: Int64s, connections: pa.RecordBatch, client: Int64s) 
     """Return the ends of each direction (2 * row of a connection + side), and which of them sends."""
     rows = direction >> 1
     columns = {name: connections[name].take(pa.array(rows)) for name in PAIR}
-    return columns | {"to_server": pa.array(direction & 1 == client[rows])}
+    return columns | {"to_server": pa.array(_is_to_server(direction, client))}
+
+
+def _is_to_server(direction: Int64s, client: Int64s) -> Bools:
+    to_server: Bools = direction & 1 == client[direction >> 1]
+    return to_server
 
 
 def _batch(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:

@@ -18,6 +18,8 @@ from kdissect.tables.coded_columns import distinct_spans
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS, NAMES
 
+DENSE, DENSE_ROWS = 1 << 12, 4  # numbers up to these bounds, one of them a row, find their place in an array
+
 # The one topic whose id is the same in every cluster (KIP-595, KIP-516), and which no answer names.
 KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
 
@@ -64,13 +66,30 @@ def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordB
 
 def _first_of_equal(*columns: Int64s) -> Int64s:
     """Return the first row of all that are equal in every column, ascending."""
-    number = np.zeros(len(columns[0]), np.int64)
+    rows = len(columns[0])
+    if not rows:
+        return columns[0]
+    number, bound = np.zeros(rows, np.int64), 1
     for column in columns:
-        values = pa.array(column).dictionary_encode()
-        number = number * len(values.dictionary) + values.indices.to_numpy()
-    # Codes rise with each value that was not there before.
-    codes = pa.array(number).dictionary_encode().indices.to_numpy()
-    return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1) > 0)
+        values, most = _numbered(column)
+        number, bound = number * most + values, bound * most
+    if bound > DENSE_ROWS * rows + DENSE:
+        number, bound = _numbered(number)
+    first = np.full(bound, rows)
+    first[number[::-1]] = np.arange(rows)[::-1]  # the first row of a number is the last to be written
+    return np.sort(first[first < rows])
+
+
+def _numbered(column: Int64s) -> tuple[Int64s, int]:
+    """Return a small number for each value, the same for equal values, and a bound of the numbers.
+
+    Values that are small numbers already stay as they are.
+    """
+    most = int(column.max()) + 1
+    if int(column.min()) >= 0 and most <= DENSE:
+        return column, most
+    values = pa.array(column).dictionary_encode()
+    return values.indices.to_numpy().astype(np.int64), len(values.dictionary)
 
 
 def _distinct(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -78,6 +97,8 @@ def _distinct(rows: pa.RecordBatch) -> pa.RecordBatch:
 
     Rows are compared by codes: a query plan of Arrow costs milliseconds, which is too much for each batch.
     """
+    if rows.num_rows < 2:
+        return rows
     number = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()

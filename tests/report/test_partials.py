@@ -62,7 +62,7 @@ def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):
     sizes = []
     limit = limit_rows
     monkeypatch.setattr(
-        partials, "limit_rows", lambda part, table: sizes.append(len(table)) or limit(part, table)
+        partials, "limit_rows", lambda part, table: sizes.append(table.num_rows) or limit(part, table)
     )
     rows = [{"begin_ns": number, "spans": 1} for number in range(9 * rows_of_task)]
     parts = [

@@ -40,4 +40,4 @@ def test_ordinals_of_a_connection_have_no_gap() -> None:
 
 def test_error_names_are_null_where_there_is_no_code() -> None:
     codes, present = np.array([0, 6, 6]), np.array([True, True, False])
-    assert error_names(codes, present).to_pylist() == ["NONE", "NOT_LEADER_OR_FOLLOWER", None]
+    assert error_names(codes, present).arrow().to_pylist() == ["NONE", "NOT_LEADER_OR_FOLLOWER", None]

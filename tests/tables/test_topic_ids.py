@@ -1,6 +1,10 @@
 """Topic ids and nodes of a recorded capture have the names and addresses that its messages tell."""
 
-from kdissect.tables.topic_ids import KNOWN_NAMES
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdissect.tables.topic_ids import KNOWN_NAMES, _first_of_equal
 from kdissect.text import parse_uuid
 from tests.helpers import recorded
 
@@ -26,3 +30,11 @@ def test_nodes_have_hosts_and_ports() -> None:
     nodes = recorded.rows(NAME, "brokers")
     assert nodes
     assert all(row["node_id"] >= 0 and row["host"] and 0 < row["port"] < 1 << 16 for row in nodes)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 3), st.sampled_from([0, 5, 1 << 40]), st.integers(0, 9000))))
+def test_the_first_of_equal_rows_stay(rows: list[tuple[int, int, int]]) -> None:
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [np.zeros(0, np.int64)]
+    assert _first_of_equal(*columns).tolist() == [
+        place for place, row in enumerate(rows) if row not in rows[:place]
+    ]

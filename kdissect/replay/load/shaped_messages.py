@@ -19,7 +19,7 @@ from kdissect.protocol.schema.registry import is_known
 from kdissect.replay.load.frame_places import ranges
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, NO_ANSWER, Int64s
-from kdissect.tables.coded_columns import text_codes, uuid_codes
+from kdissect.tables.coded_columns import coded_spans, coded_uuids
 from kdissect.tables.message_columns import MessageColumns
 
 NONE = -1  # for an offset that is not there
@@ -97,16 +97,16 @@ def _hashes(
     named = np.zeros(len(rows), bool)
     topic = rows.spans("topic")
     for codes in (
-        uuid_codes(batch.arena, rows.spans("topic_id").start),
-        text_codes(batch.arena, topic.start, topic.length),
+        coded_uuids(batch.arena, rows.spans("topic_id").start),
+        coded_spans(batch.arena, topic.start, topic.length),
     ):
-        there = codes.indices.is_valid().to_numpy(zero_copy_only=False)
+        there = codes.numbers >= 0
         if not there.any():
             continue
-        texts = codes.dictionary.to_pylist()
+        texts = codes.texts.to_pylist()
         hashes = np.array([hashed(text) for text in texts], np.uint64)
         clear = np.array([REPLACED not in text for text in texts], bool)
-        index = codes.indices.fill_null(0).to_numpy()
+        index = np.maximum(codes.numbers, 0)
         topics, named = np.where(there, hashes[index], topics), np.where(there, clear[index], named)
     with np.errstate(over="ignore"):
         mixed = topics + (partition + 1).astype(np.uint64) * MIX
@@ -245,9 +245,9 @@ class ShapedMessages:
 
     def _clients(self) -> Int64s:
         """Return a number below NONE for the client id of each request."""
-        codes = text_codes(self.bytes, *self.request.columns.spans("client_id"))
-        hashes = [self._hashed(text) >> 2 for text in codes.dictionary.to_pylist()]
-        numbers: Int64s = NONE - 1 - np.array([*hashes, 0], np.int64)[codes.indices.fill_null(-1).to_numpy()]
+        codes = coded_spans(self.bytes, *self.request.columns.spans("client_id"))
+        hashes = [self._hashed(text) >> 2 for text in codes.texts.to_pylist()]
+        numbers: Int64s = NONE - 1 - np.array([*hashes, 0], np.int64)[codes.numbers]
         return numbers
 
     def _offsets(self) -> Int64s:

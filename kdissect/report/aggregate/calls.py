@@ -5,7 +5,6 @@ figures: it is negative or of days, since the clock stepped or packets of severa
 """
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
@@ -25,6 +24,7 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, Measure, make_table
+from kdissect.tables.array_batch import ArrayBatch
 
 
 def group_by_client(exchanges: TableColumns) -> RowGroups:
@@ -40,7 +40,7 @@ def api_codes(exchanges: TableColumns) -> tuple[Codes, Codes]:
     return key, version
 
 
-def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, pa.Table]:
+def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, ArrayBatch]:
     """Return the rows of CALLS and LATENCIES by table name."""
     idle = exchanges.bools("idle_wait")
     keys: dict[str, AnyColumn] = {"idle_wait": idle}

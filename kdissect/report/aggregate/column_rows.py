@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
+from kdissect.tables.coded_text import CodedText, NumberColumn
 
 PlainColumn: TypeAlias = "pa.Array | CodedText | NumberColumn | Ints | Mask"
 AnyColumn: TypeAlias = "PlainColumn | ColumnRows"

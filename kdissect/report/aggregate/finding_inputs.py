@@ -26,7 +26,6 @@ from kdissect.protocol.api_keys import (
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
-from kdissect.report.aggregate.coded_text import NumberColumn, repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -43,7 +42,9 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, join_rows, no_rows, part_table, roll_up
+from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import NumberColumn, repeat_text
 
 MEMBERSHIP = (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP)
 
@@ -83,7 +84,7 @@ class Selection(NamedTuple):
 
 def select_finding_inputs(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints, clients: RowGroups
-) -> pa.Table:
+) -> ArrayBatch:
     """Return the rows of FINDING_INPUTS."""
     tables = [
         _counted(selection, exchanges, clients, {})
@@ -101,9 +102,7 @@ def select_finding_inputs(
         once = _first_of_each(partitions, parts, rows, exchanges.rows)
         errors = Selection("error", rows, keys, _answered(exchanges)[rows], once)
         tables.append(_counted(errors, exchanges, clients, own))
-    return (
-        roll_up(FINDING_INPUTS, pa.concat_tables(tables)) if tables else FINDING_INPUTS.schema.empty_table()
-    )
+    return roll_up(FINDING_INPUTS, join_rows(FINDING_INPUTS, tables)) if tables else no_rows(FINDING_INPUTS)
 
 
 def _first_of_each(partitions: TableColumns, parts: Ints, rows: Ints, exchanges: int) -> Ints:
@@ -195,7 +194,7 @@ def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, exchange_r
 
 def _counted(
     selection: Selection, exchanges: TableColumns, clients: RowGroups, own: dict[str, AnyColumn]
-) -> pa.Table:
+) -> ArrayBatch:
     """Return counts by client and keys: of each group all rows of the earliest time, one with the counts."""
     if "second" in selection.keys:
         step = STEP_S if selection.name == "error" else 1

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import api_codes
-from kdissect.report.aggregate.coded_text import CodedText, NumberColumn, repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -33,21 +32,23 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import FIRST_SEEN, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import FIRST_SEEN, join_rows, no_rows, part_table, roll_up
+from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import CodedText, NumberColumn, repeat_text
 from kdissect.tables.column import INT16
 
 NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary between faults of the same shape: `#` stands for each of them."""
 
 
-def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of FIRST_SEEN."""
     tables = [*_by_status(exchanges), *_faults(exchanges), *_top_errors(exchanges, partitions, exchange_rows)]
     tables += _partition_errors(exchanges, partitions, exchange_rows)
-    return roll_up(FIRST_SEEN, pa.concat_tables([FIRST_SEEN.schema.empty_table(), *tables]))
+    return roll_up(FIRST_SEEN, join_rows(FIRST_SEEN, [no_rows(FIRST_SEEN), *tables]))
 
 
-def _by_status(exchanges: TableColumns) -> Iterator[pa.Table]:
+def _by_status(exchanges: TableColumns) -> Iterator[ArrayBatch]:
     api = group_rows(*api_codes(exchanges))
     latency, sound = sound_latencies(exchanges)
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
@@ -66,7 +67,7 @@ def _by_status(exchanges: TableColumns) -> Iterator[pa.Table]:
         yield _first_of_each(occurrences, exchanges, {"exchanges": np.ones(len(rows), bool)})
 
 
-def _faults(exchanges: TableColumns) -> Iterator[pa.Table]:
+def _faults(exchanges: TableColumns) -> Iterator[ArrayBatch]:
     rows = np.flatnonzero(exchanges.present("fault"))
     if not len(rows):
         return
@@ -80,7 +81,9 @@ def _faults(exchanges: TableColumns) -> Iterator[pa.Table]:
     )
 
 
-def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> Iterator[pa.Table]:
+def _top_errors(
+    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
+) -> Iterator[ArrayBatch]:
     """Yield the errors of exchanges that no partition of theirs repeats."""
     rows, parts = (np.flatnonzero(table.ints("error_code") != 0) for table in (exchanges, partitions))
     if not len(rows):
@@ -103,7 +106,7 @@ def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows
 
 def _partition_errors(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
-) -> Iterator[pa.Table]:
+) -> Iterator[ArrayBatch]:
     parts = np.flatnonzero(partitions.ints("error_code") != 0)
     if not len(parts):
         return
@@ -152,7 +155,7 @@ class Occurrences(NamedTuple):
 
 def _first_of_each(
     occurrences: Occurrences, exchanges: TableColumns, columns: dict[str, AnyColumn]
-) -> pa.Table:
+) -> ArrayBatch:
     """Keep of each group the rows that may come first, and give one of them the counts of the whole group.
 
     `columns` stand beside the sightings and in for those of the exchange.

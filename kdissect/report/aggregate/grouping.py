@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
-from kdissect.report.aggregate.coded_text import CodedText, NumberColumn, code_text
-from kdissect.report.aggregate.column_values import combine_chunks, int_values, valid_mask
 from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
+from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
+from kdissect.tables.column import INT64
+from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
 
 Mask = npt.NDArray[np.bool_]
 
@@ -50,8 +52,9 @@ class RowGroups:
 class TableColumns:
     """A table whose columns are converted to arrays when they are first used."""
 
-    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
-        self.table = table
+    def __init__(self, table: pa.Table | pa.RecordBatch | ArrayBatch) -> None:
+        self.table: pa.Table = table
+        self._arrays = table if isinstance(table, ArrayBatch) else None  # they need no conversion
         self.rows: int = table.num_rows
         self._plain: dict[str, pa.Array] = {}
         self._coded: dict[str, CodedText] = {}
@@ -78,11 +81,18 @@ class TableColumns:
     def text(self, name: str) -> CodedText:
         """Return a text column as numbers."""
         if name not in self._coded:
-            self._coded[name] = code_text(self.table[name])
+            own = self._own(name)
+            self._coded[name] = own if isinstance(own, CodedText) else code_text(self.table[name])
         return self._coded[name]
+
+    def _own(self, name: str) -> ArrayColumn | None:
+        return None if self._arrays is None else self._arrays.column(name)
 
     def column(self, name: str) -> pa.Array | CodedText | NumberColumn:
         """Return a column to take rows of: texts as numbers, flags and what is rare as Arrow has them."""
+        own = self._own(name)
+        if isinstance(own, CodedText | NumberColumn):
+            return own
         kind = self.table.schema.field(name).type
         if pa.types.is_integer(kind):
             return NumberColumn(self.ints(name), self.present(name), kind)
@@ -98,17 +108,33 @@ class TableColumns:
     def present(self, name: str) -> Mask:
         """Return the mask of rows where a column is not null."""
         if name not in self._known:
-            self._known[name] = valid_mask(self.table[name])
+            own = self._own(name)
+            if isinstance(own, CodedText):
+                self._known[name] = own.numbers >= 0
+            else:
+                self._known[name] = (
+                    own.present if isinstance(own, NumberColumn) else valid_mask(self.table[name])
+                )
         return self._known[name]
 
     def ints(self, name: str) -> Ints:
         """Return a whole-number column as int64, 0 for null."""
         if name not in self._ints:
-            self._ints[name] = int_values(self.table[name], self.present(name))
+            own = self._own(name)
+            self._ints[name] = (
+                own.values
+                if isinstance(own, NumberColumn)
+                else int_values(self.table[name], self.present(name))
+            )
         return self._ints[name]
 
     def bools(self, name: str) -> Mask:
         """Return a boolean column, false for null."""
+        own = self._own(name)
+        if isinstance(own, np.ndarray):
+            return own
+        if isinstance(own, NumberColumn):
+            return own.values.astype(bool)
         return self.derived("bools", name, make=lambda: (true_mask(self.arrow(name)),))[0]
 
     def equals(self, name: str, text: str) -> Mask:
@@ -279,24 +305,28 @@ def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
     return sums
 
 
-def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
+def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberColumn:
     """Return the lowest present value of each group, null if there is none."""
     extremes = np.full(groups.count, INT64_RANGE.max)
     if are_many(len(values)):
         loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
         np.minimum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.max))
-    return nullable_ints(extremes, extremes < INT64_RANGE.max)
+    return _known(extremes, extremes < INT64_RANGE.max)
 
 
-def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
+def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberColumn:
     """Return the highest present value of each group, null if there is none."""
     extremes = np.full(groups.count, INT64_RANGE.min)
     if are_many(len(values)):
         loops.raise_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
         np.maximum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.min))
-    return nullable_ints(extremes, extremes > INT64_RANGE.min)
+    return _known(extremes, extremes > INT64_RANGE.min)
+
+
+def _known(values: Ints, present: Mask) -> NumberColumn:
+    return NumberColumn(values * present, present, INT64)
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:

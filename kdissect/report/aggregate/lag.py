@@ -6,10 +6,8 @@ whatever the length of the capture.
 """
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -22,14 +20,16 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import LAGS, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
+from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import repeat_text
 
 EDGES = (("first", 1), ("last", -1))
 
 
 def count_lags(
     partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
-) -> pa.Table:
+) -> ArrayBatch:
     """Return the rows of LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
     sound = partitions.present("high_watermark") & (end >= 0) & partitions.present("offset") & (start >= 0)
@@ -40,7 +40,7 @@ def count_lags(
     )
     rows = np.flatnonzero(sound & partitions.present("partition"))
     if not len(rows):
-        return LAGS.schema.empty_table()
+        return no_rows(LAGS)
     exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
@@ -53,7 +53,7 @@ def count_lags(
     tables = [
         _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES
     ]
-    return roll_up(LAGS, pa.concat_tables(tables))
+    return roll_up(LAGS, join_rows(LAGS, tables))
 
 
 def _edge(
@@ -65,7 +65,7 @@ def _edge(
     groups: RowGroups,
     partitions: TableColumns,
     exchanges: TableColumns,
-) -> pa.Table:
+) -> ArrayBatch:
     """Return all rows of the first time of each group, one of them with the count of the group."""
     best = np.full(groups.count, INT64_RANGE.max)
     np.minimum.at(best, groups.of, order)

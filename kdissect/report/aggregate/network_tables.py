@@ -9,8 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.partial_tables import PartialTable, roll_up
+from kdissect.report.aggregate.column_rows import AnyColumn
+from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
 from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import BOOL, INT32, INT64, TEXT
 from kdissect.tables.schemas import TCP_SPANS, TCP_STEPS
 
@@ -72,7 +75,7 @@ def tcp_step(span_ns: int) -> int:
     return max(1, -(-span_ns // (MOST_STEPS * NS_PER_SECOND))) * NS_PER_SECOND
 
 
-def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
     """Return the rows of these tables from batches of `tcp_steps` and `tcp_spans`, if they are there."""
     counts = {}
     for source, schema, part, unit in (
@@ -80,8 +83,8 @@ def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, 
         ("tcp_spans", TCP_SPANS, STANDSTILLS, "spans"),
     ):
         if source in tables and tables[source].num_rows:
-            rows = pa.table({name: tables[source][name] for name in schema.names})
-            ones = pa.array(np.ones(rows.num_rows, np.int64))
-            rows = rows.append_column(unit, ones).select(part.schema.names).cast(part.schema)
-            counts[part.name] = limit_rows(part, roll_up(part, rows))
+            rows = TableColumns(tables[source])
+            columns: dict[str, AnyColumn] = {name: rows.column(name) for name in schema.names}
+            columns[unit] = np.ones(rows.rows, np.int64)
+            counts[part.name] = limit_rows(part, roll_up_columns(part, columns, rows.rows))
     return counts

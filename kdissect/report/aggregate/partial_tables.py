@@ -4,9 +4,12 @@ Each table has key columns. Every other column is added up, or keeps its lowest 
 from the row that comes first in the order that the table defines. All four are associative and commutative
 and work on integers, so a report is the same for any number of tasks, any batch size and any order of
 arrival.
+
+Rows are made and added up as arrays, with codes in place of texts: they become a table of Arrow when a task
+has added up all of its rows. As tables of Arrow in between they took a fifth of the time for figures.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -14,9 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
-from kdissect.report.aggregate.column_values import combine_chunks, int_values, valid_mask
 from kdissect.report.aggregate.grouping import (
     Codes,
     Mask,
@@ -30,9 +31,13 @@ from kdissect.report.aggregate.grouping import (
     lowest_by_group,
     one_group,
     sum_by_group,
+    true_mask,
 )
 from kdissect.report.aggregate.histogram import Ints
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column, join_batches
+from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
+from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
 from kdissect.tables.schemas import CONNECTIONS
 
 Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
@@ -70,6 +75,14 @@ class PartialTable:
 def _schema(part: PartialTable) -> pa.Schema:
     measured = [(name, INT64) for name in (*part.sums, *part.lowest, *part.highest)]
     return pa.schema([*part.keys, *measured, *part.first])
+
+
+@cache
+def coded_schema(part: PartialTable) -> pa.Schema:
+    """Return the columns of a table with codes for texts."""
+    return pa.schema(
+        [field.with_type(pa.dictionary(CODE, TEXT)) if field.type == TEXT else field for field in part.schema]
+    )
 
 
 LOCATION = (
@@ -296,7 +309,7 @@ PARTIAL_TABLES = {
 
 def make_table(
     part: PartialTable, groups: RowGroups, keys: Mapping[str, AnyColumn], measures: Mapping[str, Measure]
-) -> pa.Table:
+) -> ArrayBatch:
     """Return one row for each group from `keys` (keys and `first` by group) and `measures` (by row).
 
     A measure is a column of whole numbers, a mask to count, or numbers with the mask of those that are
@@ -315,25 +328,57 @@ def make_table(
     return part_table(part, columns)
 
 
-def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table:
-    """Return columns as a table of a partial.
-
-    Only columns of another type are cast: a cast of a whole table takes as long for those that are right.
-    """
-    arrays = [_typed(columns[field.name], field.type) for field in part.schema]
-    return pa.Table.from_arrays(arrays, schema=part.schema)
+def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> ArrayBatch:
+    """Return columns as rows of a table."""
+    parts = {field.name: [_typed(columns[field.name], field.type)] for field in part.schema}
+    return ArrayBatch(parts, part.schema, len(next(iter(parts.values()))[0]))
 
 
-def _typed(column: AnyColumn, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+def _typed(column: AnyColumn, kind: pa.DataType) -> ArrayColumn:
+    """Return a column as arrays; flags may be null, so they are numbers."""
     column = plain_column(column)
-    if isinstance(column, np.ndarray):
-        array = pa.array(column)
-    else:
-        array = column.arrow() if isinstance(column, CodedText | NumberColumn) else column
-    return array if array.type == kind else array.cast(kind)
+    if isinstance(column, CodedText):
+        return column.compact()
+    if kind == TEXT:
+        return code_text(column)
+    return NumberColumn(*whole_numbers(column), kind)
 
 
-def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
+def no_rows(part: PartialTable) -> ArrayBatch:
+    """Return no rows of a table."""
+    return array_rows(part, part.schema.empty_table())
+
+
+def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
+    """Return rows of a table as arrays."""
+    if isinstance(rows, ArrayBatch):
+        return rows
+    return part_table(part, {name: combine_chunks(rows[name]) for name in part.schema.names})
+
+
+def coded_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
+    """Return rows as a table of Arrow with codes for texts."""
+    arrays = array_rows(part, rows)
+    columns = [arrays.column(name) for name in part.schema.names]
+    return pa.Table.from_arrays(
+        [column.codes() if isinstance(column, CodedText) else arrow_column(column) for column in columns],
+        schema=coded_schema(part),
+    )
+
+
+def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
+    """Return rows as a table of Arrow with texts."""
+    if isinstance(rows, ArrayBatch):
+        return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
+    return rows if rows.schema.equals(part.schema) else rows.cast(part.schema)
+
+
+def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
+    """Return the rows of some tables of one kind."""
+    return join_batches([array_rows(part, rows) for rows in tables])
+
+
+def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return one row for all rows that share the keys; the order of the result is unspecified."""
     columns = TableColumns(table)
     return roll_up_columns(
@@ -341,10 +386,10 @@ def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
     )
 
 
-def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> pa.Table:
+def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> ArrayBatch:
     """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
     if not count:
-        return part.schema.empty_table()
+        return no_rows(part)
     keys = [_codes(columns[name]) for name, _ in part.keys if name in columns]
     groups = group_rows(*keys) if keys else one_group(count)
     order = (key for name in part.order if name in columns for key in _order(columns[name]))
@@ -353,7 +398,7 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
 
 def roll_up_groups(
     part: PartialTable, columns: Mapping[str, AnyColumn], groups: RowGroups, first: Ints
-) -> pa.Table:
+) -> ArrayBatch:
     """Return one row for each group, with keys and `first` of its row in `first`."""
     taken = {
         name: take_rows(columns[name], first) if name in columns else pa.nulls(groups.count, kind)
@@ -395,4 +440,6 @@ def whole_numbers(column: AnyColumn) -> tuple[Ints, Mask]:
         return column.astype(np.int64, copy=False), np.ones(len(column), bool)
     assert not isinstance(column, CodedText)
     present = valid_mask(column)
+    if pa.types.is_boolean(column.type):
+        return true_mask(combine_chunks(column)).astype(np.int64), present
     return int_values(column, present), present

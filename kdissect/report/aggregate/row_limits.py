@@ -18,26 +18,29 @@ from kdissect.report.aggregate.grouping import (
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     PartialTable,
+    array_rows,
+    plain_rows,
     roll_up,
     roll_up_groups,
 )
+from kdissect.tables.array_batch import ArrayBatch
 
 
-def limit_rows(part: PartialTable, table: pa.Table) -> pa.Table:
+def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return the rows of a table, with keys given up until there are no more rows than the table keeps."""
     if part.run[0]:
-        table = _in_runs(part, table)
-    if not part.most or table.num_rows <= part.most:
-        return table
+        rows = _in_runs(part, plain_rows(part, rows))
+    if not part.most or rows.num_rows <= part.most:
+        return array_rows(part, rows)
     if part.earliest:
-        return _earliest(part, table)
+        return _earliest(part, plain_rows(part, rows))
     for names in part.spare:
-        if table.num_rows > part.most:
-            table = _without(part, table, names)
-    return table
+        if rows.num_rows > part.most:
+            rows = _without(part, plain_rows(part, rows), names)
+    return array_rows(part, rows)
 
 
-def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> ArrayBatch:
     """Return the table with `names` null but for the heaviest values, which have at most half of the rows."""
     columns = TableColumns(table)
     groups = group_rows(*(encode(columns.arrow(name)) for name in names))
@@ -51,7 +54,7 @@ def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> pa.
     return roll_up(part, _nulled(table, names, ~kept[groups.of]))
 
 
-def _earliest(part: PartialTable, table: pa.Table) -> pa.Table:
+def _earliest(part: PartialTable, table: pa.Table) -> ArrayBatch:
     table = table.sort_by([(part.earliest, "ascending"), *((name, "ascending") for name, _ in part.keys)])
     late = np.arange(table.num_rows) >= part.most // 2
     return roll_up(part, _nulled(table, tuple(name for name, _ in part.keys), late))
@@ -66,7 +69,7 @@ def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Tab
     return table
 
 
-def _in_runs(part: PartialTable, table: pa.Table) -> pa.Table:
+def _in_runs(part: PartialTable, table: pa.Table) -> ArrayBatch:
     """Return the table with ranges of the same keys joined if they touch or overlap."""
     start, stop = part.run
     columns = TableColumns(table)

@@ -6,7 +6,6 @@ counts once for that topic.
 """
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
@@ -31,6 +30,7 @@ from kdissect.report.aggregate.partial_tables import (
     Measure,
     make_table,
 )
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
 AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
@@ -47,7 +47,7 @@ def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints
 
 def count_topics(
     partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
-) -> dict[str, pa.Table]:
+) -> dict[str, ArrayBatch]:
     """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
     named = partitions.present("topic") | partitions.present("topic_id")
     partitions, exchange_rows = partitions.filter(named), exchange_rows[named]
@@ -71,7 +71,7 @@ def _flows(
     exchange_rows: Ints,
     clients: RowGroups,
     topic: RowGroups,
-) -> pa.Table:
+) -> ArrayBatch:
     there = exchange_rows >= 0
     client = Codes(
         np.where(there, clients.of[exchange_rows], -1) if exchanges.rows else exchange_rows, clients.count
@@ -102,7 +102,7 @@ def _timings(
     exchange_rows: Ints,
     clients: RowGroups,
     topic: RowGroups,
-) -> dict[str, pa.Table]:
+) -> dict[str, ArrayBatch]:
     """Return calls and latencies by topic, each pair of exchange and topic counted once."""
     inside = np.flatnonzero((exchange_rows >= 0) & _changes(exchange_rows, topic.of))
     pairs = group_rows(Codes(exchange_rows[inside], exchanges.rows), Codes(topic.of[inside], topic.count))

@@ -162,8 +162,8 @@ class TopicTables:
         ]
         present = flows.present("first_ns")
         times = (
-            lowest_by_group(by_flow, flows.ints("first_ns"), present).to_pylist(),
-            highest_by_group(by_flow, flows.ints("last_ns"), present).to_pylist(),
+            lowest_by_group(by_flow, flows.ints("first_ns"), present).arrow().to_pylist(),
+            highest_by_group(by_flow, flows.ints("last_ns"), present).arrow().to_pylist(),
         )
         names: list[Name] = list(
             zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)

@@ -26,6 +26,7 @@ from kdissect.report.timeline.timeline_tables import (
     ORDER,
     SERVER,
 )
+from kdissect.tables.array_batch import ArrayBatch
 
 NO_CELL = -1
 MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
@@ -34,7 +35,7 @@ MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 
 
-def count_activity(source: ExchangeColumns) -> pa.Table:
+def count_activity(source: ExchangeColumns) -> ArrayBatch:
     """Return the rows of ACTIVITY."""
     own = activity_measures(source)
     return make_timeline_table(
@@ -84,7 +85,7 @@ _MAKERS: "dict[str, Callable[[TableColumns], Ints | Mask]]" = {
 }
 
 
-def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of FAILURES."""
     own = np.flatnonzero(source.exchanges.ints("error_code") != 0)
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (exchange_rows >= 0))

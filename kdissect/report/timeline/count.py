@@ -48,6 +48,7 @@ from kdissect.report.timeline.timeline_tables import (
     TIMELINE_TABLES,
     TOPIC_ACTIVITY,
 )
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.schemas import ENDS
 
 SOURCE_TABLES = ("ends", *EVENTS)
@@ -64,7 +65,7 @@ def count_timeline(
     partitions: TableColumns,
     exchange_rows: Ints,
     grid: Grid,
-) -> dict[str, pa.Table]:
+) -> dict[str, pa.Table | ArrayBatch]:
     """Return the tables of the timeline by name."""
     ends = TableColumns(tables.get("ends", ENDS.empty_table()))
     source = exchange_columns(exchanges, ends, grid)
@@ -81,7 +82,7 @@ def count_timeline(
     return limited | count_examples(source, partitions, exchange_rows, grid.start_ns)
 
 
-def _group_clients(source: ExchangeColumns) -> pa.Table:
+def _group_clients(source: ExchangeColumns) -> ArrayBatch:
     exchanges = source.exchanges
     rows = np.flatnonzero(exchanges.present("group_id"))
     columns = source.at(rows, ("group_id", *CLIENT, "api_key", *ORDER))
@@ -100,7 +101,7 @@ def written_rows(partitions: TableColumns, exchange_rows: Ints) -> Mask:
     return written
 
 
-def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of PRODUCERS."""
     rows = np.flatnonzero(written_rows(partitions, exchange_rows))
     exchange = exchange_rows[rows]
@@ -116,7 +117,7 @@ def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_
     return make_timeline_table(PRODUCERS, columns)
 
 
-def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of SEQUENCES, before runs are joined."""
     start, records = partitions.ints("base_sequence"), partitions.ints("records")
     mask = (
@@ -134,7 +135,9 @@ def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_r
     return make_timeline_table(SEQUENCES, columns | {"start": start[rows], "stop": (start + records)[rows]})
 
 
-def count_topic_activity(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def count_topic_activity(
+    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints
+) -> ArrayBatch:
     """Return the rows of TOPIC_ACTIVITY; an exchange counts once for each topic that it names."""
     named = (partitions.present("topic") | partitions.present("topic_id")) & (exchange_rows >= 0)
     rows = np.flatnonzero(named)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import PartialTable, whole_numbers
+from kdissect.report.aggregate.partial_tables import PartialTable, plain_rows, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
@@ -127,7 +127,7 @@ def count_examples(
         if part.earliest:
             taken |= _late_together(part, taken)
         numbered = replace(part, first=(*part.first, ("row", INT64)))
-        table = limit_rows(numbered, make_timeline_table(numbered, taken))
+        table = plain_rows(numbered, limit_rows(numbered, make_timeline_table(numbered, taken)))
         found[part.name] = _with_partitions(part, table, partitions, exchange_rows)
     return found
 

@@ -16,6 +16,7 @@ from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.exchange_columns import connection_rows, make_timeline_table
 from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.schemas import ENDS
 
 EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
@@ -27,7 +28,7 @@ WITH_ENDS = (*EVENTS, "share_acknowledgements")
 SECOND = 10**9
 
 
-def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
     """Return the rows of GROUP_STEPS and TRANSACTION_STEPS, as far as their tables have rows.
 
     The client's host is that of `ends`.
@@ -37,7 +38,7 @@ def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, p
     return {part.name: _events(part, TableColumns(tables[name]), ends) for name, part in found.items()}
 
 
-def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
+def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> ArrayBatch:
     counts = connection_rows(ends, events.ints("connection"))
     columns: dict[str, AnyColumn] = {name: events.column(name) for name in events.table.schema.names}
     columns["client_host"] = ends.text("client_host").take(counts)
@@ -45,7 +46,7 @@ def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.
     return limit_rows(part, make_timeline_table(part, columns))
 
 
-def count_replica_states(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+def count_replica_states(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
     """Return the rows of REPLICA_STATES, if there are `replica_sets`."""
     if "replica_sets" not in tables or not tables["replica_sets"].num_rows:
         return {}
@@ -55,7 +56,7 @@ def count_replica_states(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dic
     return {REPLICA_STATES.name: limit_rows(REPLICA_STATES, make_timeline_table(REPLICA_STATES, columns))}
 
 
-def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
     """Return the rows of SHARES, if there are `share_acknowledgements`."""
     if "share_acknowledgements" not in tables or not tables["share_acknowledgements"].num_rows:
         return {}

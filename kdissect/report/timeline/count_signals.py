@@ -18,6 +18,7 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import part_table
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
@@ -41,6 +42,7 @@ from kdissect.report.timeline.signal_tables import (
     WAITS,
 )
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import INT32
 from kdissect.tables.schemas import ENDS
 
@@ -62,14 +64,18 @@ def count_signals(
     partitions: TableColumns,
     exchange_rows: Ints,
     grid: Grid,
-) -> dict[str, pa.Table]:
+) -> dict[str, ArrayBatch]:
     """Return the tables of signals by name."""
     ends = TableColumns(tables.get("ends", ENDS.empty_table()))
     source = exchange_columns(exchanges, ends, grid)
     counts = {
-        SIGNAL_GRID.name: pa.table(
-            {**{name: [value] for name, value in grid._asdict().items()}, "exchanges": [exchanges.rows]}
-        ).cast(SIGNAL_GRID.schema),
+        SIGNAL_GRID.name: part_table(
+            SIGNAL_GRID,
+            {
+                name: np.array([value])
+                for name, value in (*grid._asdict().items(), ("exchanges", exchanges.rows))
+            },
+        ),
         PACE.name: _pace(source),
         REPLIES.name: _replies(source, grid),
         WAITS.name: _waits(source, grid),
@@ -80,7 +86,7 @@ def count_signals(
     return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
 
 
-def _pace(source: ExchangeColumns) -> pa.Table:
+def _pace(source: ExchangeColumns) -> ArrayBatch:
     exchanges = source.exchanges
     timed = sound_latencies(exchanges)[1] & ~exchanges.bools("idle_wait")
     held = counted_latencies(exchanges)
@@ -98,7 +104,7 @@ def _pace(source: ExchangeColumns) -> pa.Table:
     return make_timeline_table(PACE, columns)
 
 
-def _replies(source: ExchangeColumns, grid: Grid) -> pa.Table:
+def _replies(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     exchanges = source.exchanges
     rows = np.flatnonzero(exchanges.present("response_first_ns"))
     first = exchanges.ints("response_first_ns")[rows]
@@ -109,7 +115,7 @@ def _replies(source: ExchangeColumns, grid: Grid) -> pa.Table:
     return make_timeline_table(REPLIES, columns)
 
 
-def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:
+def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     exchanges = source.exchanges
     latency, sound = sound_latencies(exchanges)
     waited = sound & (latency >= LONG_WAIT_NS) & ~exchanges.bools("idle_wait")
@@ -127,7 +133,7 @@ def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:
     return make_timeline_table(WAITS, columns)
 
 
-def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of LOAD."""
     key = partitions.ints("api_key")
     wanted = (exchange_rows >= 0) & in_apis(key, (ApiKey.PRODUCE, ApiKey.FETCH))
@@ -144,7 +150,7 @@ def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows:
     return make_timeline_table(LOAD, columns)
 
 
-def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of READS."""
     wanted = (exchange_rows >= 0) & (partitions.ints("api_key") == ApiKey.FETCH)
     wanted &= partitions.present("offset") & (partitions.ints("record_bytes") > 0)

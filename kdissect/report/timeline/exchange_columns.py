@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
 from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
@@ -12,6 +11,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
+from kdissect.tables.array_batch import ArrayBatch
 
 HOSTS = ("client_host", "server_host")
 OF_EXCHANGE = (
@@ -58,7 +58,7 @@ def connection_rows(ends: TableColumns, connection: Ints) -> Ints:
     return np.where(numbers[order[at]] == connection, order[at], -1)
 
 
-def make_timeline_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table:
+def make_timeline_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> ArrayBatch:
     """Return a table of the timeline from one row for each thing counted; missing columns are null."""
     count = len(next(iter(columns.values())))
     return roll_up_columns(part, columns, count)

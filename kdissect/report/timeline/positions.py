@@ -8,16 +8,17 @@ response names the offset of its records. Lag is the distance between them.
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
-from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import join_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
+from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import repeat_text
 
 MOST_OFFSET = np.int64(1) << 62  # captured bytes may claim any
 
@@ -36,7 +37,7 @@ KINDS = (
 )
 
 
-def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
     """Return the rows of POSITIONS."""
     api, offset, end = (partitions.ints(name) for name in ("api_key", "offset", "high_watermark"))
     answered = source.exchanges.present("response_first_ns")
@@ -49,7 +50,7 @@ def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_r
         _rows(kind, source, partitions, exchange_rows, _wanted(kind, api, sound, has_end), written)
         for kind in KINDS
     ]
-    return pa.concat_tables(tables)
+    return join_rows(POSITIONS, tables)
 
 
 def _wanted(kind: PositionKind, api: Ints, sound: Mask, has_end: Mask) -> Ints:
@@ -64,7 +65,7 @@ def _rows(
     exchange_rows: Ints,
     rows: Ints,
     written: Ints,
-) -> pa.Table:
+) -> ArrayBatch:
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {
         name: ColumnRows(partitions.column(name), rows)

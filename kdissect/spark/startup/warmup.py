@@ -22,7 +22,7 @@ from kdissect.report.aggregate import group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.streams import payload_reader
-from kdissect.tables import arrow_columns
+from kdissect.tables import array_batch, arrow_columns, header_columns
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
@@ -55,6 +55,8 @@ def compile_for_many() -> None:
     register_loops.call_all()
     payload_reader.call_all()
     arrow_columns.call_all()
+    array_batch.call_all()
+    header_columns.call_all()
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.coded_text import CodedText, NumberColumn
 from kdissect.report.aggregate.column_rows import ColumnRows, PlainColumn, plain_column, take_rows
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.tables.coded_text import CodedText, NumberColumn
 
 TEXTS = CodedText(np.array([0, 1, -1, 0]), pa.array(["a", "b"]))
 NUMBERS = NumberColumn(np.array([5, 7, 0, -8]), np.array([True, True, False, True]), pa.int16())

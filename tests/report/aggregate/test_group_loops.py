@@ -80,8 +80,8 @@ def _measured(groups: RowGroups, values: Ints, present: Mask, second: Ints) -> l
         columns: list[pa.Array | Ints] = [
             sum_by_group(groups, values),
             sum_by_group(groups, present),
-            lowest_by_group(groups, values, present),
-            highest_by_group(groups, values, present),
+            lowest_by_group(groups, values, present).arrow(),
+            highest_by_group(groups, values, present).arrow(),
             first_rows(groups, [values, second]),
             first_rows(groups, [second, values]),
         ]

@@ -69,10 +69,10 @@ def test_extremes_ignore_what_is_absent(rows):
     for key, value in rows:
         expected[key] += [] if value is None else [value]
     keys = [rows[row][0] for row in groups.first.tolist()]
-    assert lowest_by_group(groups, values, present).to_pylist() == [
+    assert lowest_by_group(groups, values, present).arrow().to_pylist() == [
         min(expected[key], default=None) for key in keys
     ]
-    assert highest_by_group(groups, values, present).to_pylist() == [
+    assert highest_by_group(groups, values, present).arrow().to_pylist() == [
         max(expected[key], default=None) for key in keys
     ]
 

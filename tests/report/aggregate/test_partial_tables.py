@@ -4,11 +4,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES, PartialTable, roll_up
+from kdissect.report.aggregate.column_rows import AnyColumn
+from kdissect.report.aggregate.partial_tables import (
+    PARTIAL_TABLES,
+    PartialTable,
+    coded_rows,
+    join_rows,
+    part_table,
+    plain_rows,
+    roll_up,
+)
 from kdissect.report.partials import (
     summarise,
 )
-from kdissect.tables.column import INT64, TEXT
+from kdissect.tables.coded_text import CodedText
+from kdissect.tables.column import BOOL, INT64, TEXT
 from tests.helpers import synthetic_tables as synthetic
 
 
@@ -36,6 +46,38 @@ def rolled(*rows):
     return roll_up(
         TALLY, pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)), TALLY.schema)
     ).to_pylist()
+
+
+def test_rows_of_arrow_and_of_arrays_meet() -> None:
+    """Codes of two tables differ, and each table has the texts of its own rows, or few others."""
+    names = TALLY.schema.names
+    plain = pa.table(
+        dict(zip(names, [["b", None], [1, 2], [3, 4], [5, 6], [7, 8], [9, 10]], strict=True)), TALLY.schema
+    )
+    coded = roll_up(TALLY, pa.table(dict(zip(names, [["a", "b"], *[[1, 1]] * 5], strict=True)), TALLY.schema))
+    together = roll_up(
+        TALLY, join_rows(TALLY, [plain, coded, coded_rows(TALLY, coded), plain_rows(TALLY, coded)])
+    )
+    sums = together.select(["who", "count"]).to_pylist()
+    assert sorted(map(tuple, (row.values() for row in sums)), key=str) == [("a", 3), ("b", 4), (None, 2)]
+
+
+def test_a_table_keeps_few_texts_that_its_rows_do_not_have() -> None:
+    texts = CodedText(np.array([2]), pa.array([str(number) for number in range(100)]))
+    columns: dict[str, AnyColumn] = {name: np.array([0]) for name in TALLY.schema.names} | {"who": texts}
+    who = part_table(TALLY, columns).column("who")
+    assert isinstance(who, CodedText)
+    assert who.texts.to_pylist() == ["2"]
+
+
+def test_flags_may_be_null() -> None:
+    part = PartialTable("flags", keys=(("flag", BOOL),), sums=("count",))
+    table = pa.table({"flag": [True, None, False, True, None], "count": [1] * 5}, part.schema)
+    rows = roll_up(part, table)
+    assert sorted(map(str, rows.to_pylist())) == sorted(
+        str({"flag": flag, "count": count}) for flag, count in ((True, 2), (None, 2), (False, 1))
+    )
+    assert plain_rows(part, rows).schema == coded_rows(part, rows).schema == part.schema
 
 
 def test_the_schema_has_keys_sums_lowest_highest_and_first():

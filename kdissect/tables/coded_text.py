@@ -12,21 +12,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.column_values import code_values, valid_mask
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.streams.flow_state import Int64s
+from kdissect.tables.arrow_columns import int_column
+from kdissect.tables.column_values import code_values, valid_mask
+
+CODE = pa.int32()
+"""The type of dictionary codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodedText:
     """A column of texts: `numbers` has one row each, -1 for null, and `texts` each distinct text once."""
 
-    numbers: Ints
+    numbers: Int64s
     texts: pa.Array
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def take(self, rows: Ints) -> "CodedText":
+    def take(self, rows: Int64s) -> "CodedText":
         """Return some rows; row -1 is null."""
         if not len(self.numbers):
             return CodedText(np.full(len(rows), -1, np.int64), self.texts)
@@ -39,7 +43,16 @@ class CodedText:
         """Return the texts of all rows."""
         return self.texts.take(pa.array(self.numbers, mask=self.numbers < 0))
 
-    def ranks(self) -> Ints:
+    def compact(self) -> "CodedText":
+        """Return the same rows, with few texts that none of them has."""
+        return self if len(self.texts) <= len(self.numbers) else code_text(self.arrow())
+
+    def codes(self) -> pa.DictionaryArray:
+        """Return all rows as dictionary codes of Arrow."""
+        codes = int_column(self.numbers, self.numbers >= 0, CODE)
+        return pa.DictionaryArray.from_arrays(codes, self.texts, safe=False)
+
+    def ranks(self) -> Int64s:
         """Return a number for each row that is the higher, the later its text comes in the alphabet.
 
         Null comes last.
@@ -52,19 +65,19 @@ class CodedText:
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A column of whole numbers: 0 where a row is not `present`. `kind` is its type in tables.
+    """A column of whole numbers, or of flags: 0 where a row is not `present`. `kind` is its type in tables.
 
     Figures group by it, compare it and take rows of it, for which Arrow takes several times as long.
     """
 
-    values: Ints
+    values: Int64s
     present: npt.NDArray[np.bool_]
     kind: pa.DataType
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Ints) -> "NumberColumn":
+    def take(self, rows: Int64s) -> "NumberColumn":
         """Return some rows; row -1 is null."""
         if not len(self.values):
             return NumberColumn(np.zeros(len(rows), np.int64), np.zeros(len(rows), bool), self.kind)
@@ -77,7 +90,9 @@ class NumberColumn:
 
     def arrow(self) -> pa.Array:
         """Return the numbers of all rows."""
-        return pa.array(self.values, mask=~self.present).cast(self.kind)
+        if pa.types.is_boolean(self.kind):
+            return pa.array(self.values.astype(bool), mask=~self.present)
+        return int_column(self.values, self.present, self.kind)
 
 
 def code_text(column: pa.Array | pa.ChunkedArray) -> CodedText:

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.coded_text import code_text
-from kdissect.report.aggregate.column_values import code_values, combine_chunks, int_values, valid_mask
+from kdissect.tables.coded_text import code_text
+from kdissect.tables.column_values import code_values, combine_chunks, int_values, valid_mask
 
 
 def with_values_below_nulls(kind, values, present):

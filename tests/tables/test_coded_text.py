@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.coded_text import code_text, repeat_text
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.tables.coded_text import code_text, repeat_text
 
 TEXTS = ["b", None, "a", "b", "", "é", None]
 

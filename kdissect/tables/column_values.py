@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.streams.flow_state import Int64s
 
 Mask = NDArray[np.bool_]
 
@@ -41,14 +41,14 @@ def _fill_valid(array: pa.Array, present: Mask) -> None:
     present[:] = np.unpackbits(bits, count=count, bitorder="little")[array.offset :].view(bool)
 
 
-def int_values(column: pa.Array | pa.ChunkedArray, present: Mask) -> Ints:
+def int_values(column: pa.Array | pa.ChunkedArray, present: Mask) -> Int64s:
     """Return a whole-number column as int64, 0 where it is not `present` (its `valid_mask`).
 
     An int64 column of one chunk without null is not copied, and nobody can write to it.
     """
     chunks = _chunks(column)
     if len(chunks) == 1 and not column.null_count:
-        alone: Ints = chunks[0].to_numpy().astype(np.int64, copy=False)
+        alone: Int64s = chunks[0].to_numpy().astype(np.int64, copy=False)
         return alone
     values, at = np.empty(len(column), np.int64), 0
     for chunk in chunks:
@@ -63,7 +63,7 @@ def int_values(column: pa.Array | pa.ChunkedArray, present: Mask) -> Ints:
     return values
 
 
-def code_values(chunks: list[pa.Array], present: Mask) -> Ints:
+def code_values(chunks: list[pa.Array], present: Mask) -> Int64s:
     """Return the indices of arrays as int64, -1 where they are not `present`."""
     indices = pa.chunked_array(chunks)
     values = int_values(indices, present)
@@ -72,9 +72,9 @@ def code_values(chunks: list[pa.Array], present: Mask) -> Ints:
     return values
 
 
-def _with_nulls(array: pa.Array) -> Ints:
+def _with_nulls(array: pa.Array) -> Int64s:
     """Return the values of an array; those that are null may be any."""
-    of_all: Ints = pa.Array.from_buffers(
+    of_all: Int64s = pa.Array.from_buffers(
         array.type, len(array), [None, array.buffers()[1]], 0, array.offset
     ).to_numpy()
     return of_all

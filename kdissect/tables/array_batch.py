@@ -1,0 +1,151 @@
+"""Batches of a table as arrays of NumPy: what figures are counted from.
+
+Columns are made of numbers, and figures need numbers. As columns of Arrow they were written twice, with a bit
+for each value that is present, and read back. An `ArrayBatch` keeps the numbers. It has what tasks and side
+tables use of a RecordBatch, and makes rows or columns of Arrow when somebody asks for them.
+
+`join_batches` joins batches without copying: a column is joined when it is first asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kdissect.jit.decorators import jit_flat
+from kdissect.jit.many_rows import are_many, read_only
+from kdissect.streams.flow_state import Int64s
+from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
+from kdissect.tables.column_values import int_values, valid_mask
+
+Bools: TypeAlias = NDArray[np.bool_]
+ArrayColumn: TypeAlias = NumberColumn | CodedText | Bools
+"""Whole numbers, texts, or flags of which none is null."""
+
+
+class ArrayBatch:
+    """Some rows of a table: the parts of each column, by its name."""
+
+    def __init__(self, parts: Mapping[str, list[ArrayColumn]], schema: pa.Schema, rows: int) -> None:
+        self.parts, self.schema, self.num_rows = parts, schema, rows
+
+    def column(self, name: str) -> ArrayColumn:
+        """Return a column."""
+        parts = self.parts[name]
+        if len(parts) > 1:
+            parts[:] = [_joined(parts)]
+        return parts[0]
+
+    def __getitem__(self, name: str) -> pa.Array:
+        """Return a column as Arrow has it."""
+        return arrow_column(self.column(name))
+
+    def select(self, names: Sequence[str]) -> "ArrayBatch":
+        """Return some columns."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return ArrayBatch({name: self.parts[name] for name in names}, schema, self.num_rows)
+
+    def take(self, rows: pa.Array) -> pa.RecordBatch:
+        """Return some rows as Arrow has them."""
+        places = rows.to_numpy()
+        arrays = [arrow_column(self.column(name).take(places)) for name in self.schema.names]
+        return pa.record_batch(arrays, schema=self.schema)
+
+    def slice(self, first: int, count: int) -> pa.RecordBatch:
+        """Return rows that follow each other as Arrow has them."""
+        return self.take(pa.array(np.arange(first, first + count)))
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return all rows as Python has them."""
+        rows: list[dict[str, Any]] = self.slice(0, self.num_rows).to_pylist()
+        return rows
+
+    def filter(self, mask: pa.Array) -> "ArrayBatch":
+        """Return the rows of a mask."""
+        rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        parts = {name: [self.column(name).take(rows)] for name in self.schema.names}
+        return ArrayBatch(parts, self.schema, len(rows))
+
+
+def array_batch(
+    columns: Mapping[str, pa.Array | ArrayColumn] | pa.RecordBatch, schema: pa.Schema
+) -> ArrayBatch:
+    """Return columns of a table, some of which Arrow may have, as a batch."""
+    parts = {name: [array_column(columns[name])] for name in schema.names}
+    return ArrayBatch(parts, schema, len(parts[schema.names[0]][0]))
+
+
+def join_batches(batches: Sequence[ArrayBatch]) -> ArrayBatch:
+    """Return batches of one table as one, and take over their columns."""
+    schema = batches[0].schema
+    parts = {name: [part for batch in batches for part in batch.parts[name]] for name in schema.names}
+    return ArrayBatch(parts, schema, sum(batch.num_rows for batch in batches))
+
+
+def array_column(column: pa.Array | ArrayColumn) -> ArrayColumn:
+    """Return a column as arrays."""
+    if not isinstance(column, pa.Array):
+        return column
+    if pa.types.is_integer(column.type):
+        present = valid_mask(column)
+        return NumberColumn(int_values(column, present), present, column.type)
+    if pa.types.is_boolean(column.type):
+        flags: Bools = column.to_numpy(zero_copy_only=False)
+        return flags
+    return code_text(column)
+
+
+def arrow_column(column: ArrayColumn) -> pa.Array:
+    """Return a column as Arrow has it, texts as texts."""
+    return pa.array(column) if isinstance(column, np.ndarray) else column.arrow()
+
+
+def number_column(values: NDArray[np.generic], present: Bools, kind: pa.DataType) -> NumberColumn:
+    """Return numbers as a column, 0 where not present. Others may reuse the memory of the numbers."""
+    if not are_many(len(values)) or values.dtype != np.int64:
+        return NumberColumn(np.where(present, values, 0).astype(np.int64, copy=False), present, kind)
+    kept = np.empty(len(values), np.int64)
+    keep_present(read_only(values), read_only(present), kept)
+    return NumberColumn(kept, present, kind)
+
+
+@jit_flat
+def keep_present(values: Int64s, present: Bools, kept: Int64s) -> None:
+    """Fill `kept` with the values that are present, 0 for others."""
+    for row in range(len(values)):
+        kept[row] = values[row] if present[row] else 0
+
+
+def call_all() -> None:
+    """Call the loop, so that it is compiled and kept."""
+    keep_present(read_only(np.zeros(1, np.int64)), read_only(np.ones(1, np.bool_)), np.zeros(1, np.int64))
+
+
+def _joined(parts: Sequence[ArrayColumn]) -> ArrayColumn:
+    one = parts[0]
+    if isinstance(one, NumberColumn):
+        values, present = (
+            np.concatenate([getattr(part, field) for part in parts]) for field in ("values", "present")
+        )
+        return NumberColumn(values, present, one.kind)
+    if isinstance(one, CodedText):
+        return _joined_texts([part for part in parts if isinstance(part, CodedText)])
+    flags: Bools = np.concatenate([part for part in parts if isinstance(part, np.ndarray)])
+    return flags
+
+
+def _joined_texts(parts: Sequence[CodedText]) -> CodedText:
+    """Return texts with the numbers of one dictionary. Batches mostly have the same as those before them."""
+    first = parts[0].texts
+    if all(part.texts.equals(first) for part in parts):
+        return CodedText(np.concatenate([part.numbers for part in parts]), first)
+    together = pa.concat_arrays([part.texts for part in parts]).dictionary_encode()
+    number_of = together.indices.to_numpy().astype(np.int64)
+    stops = np.cumsum([len(part.texts) for part in parts])
+    numbers = [  # number -1 finds the last place
+        np.append(number_of[stop - len(part.texts) : stop], -1)[part.numbers]
+        for part, stop in zip(parts, stops.tolist(), strict=True)
+    ]
+    return CodedText(np.concatenate(numbers), together.dictionary)

@@ -1,0 +1,53 @@
+"""Batches of arrays: the same rows as Arrow has, joined, filtered and taken."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kdissect.tables.array_batch import ArrayBatch, array_batch, join_batches, number_column
+
+SCHEMA = pa.schema([("number", pa.int16()), ("text", pa.string()), ("flag", pa.bool_())])
+ROWS = pa.record_batch(
+    [
+        pa.array([1, None, -3, 4, None], pa.int16()),
+        pa.array(["b", "a", None, "b", "c"]),
+        pa.array([True, False, False, True, True]),
+    ],
+    schema=SCHEMA,
+)
+
+
+def columns(batch: ArrayBatch | pa.RecordBatch) -> list[list[object]]:
+    """Return the values of all columns."""
+    return [batch[name].to_pylist() for name in SCHEMA.names]
+
+
+@pytest.mark.parametrize("cuts", [[0, 5], [0, 2, 5], [0, 1, 1, 3, 5]])
+def test_joined_batches_are_those_of_arrow(cuts: list[int]) -> None:
+    """Parts have dictionaries of their own: other texts, in another order."""
+    parts = [array_batch(ROWS.slice(start, stop - start), SCHEMA) for start, stop in pairwise(cuts)]
+    joined = join_batches(parts)
+    assert joined.num_rows == ROWS.num_rows
+    assert columns(joined) == columns(ROWS)
+
+
+def test_rows_are_taken_and_filtered() -> None:
+    batch = array_batch(ROWS, SCHEMA)
+    rows = pa.array([4, 0, 2])
+    assert batch.take(rows).equals(ROWS.take(rows))
+    assert batch.slice(1, 3).equals(ROWS.slice(1, 3))
+    mask = pa.array([True, False, False, True, True])
+    assert columns(batch.filter(mask)) == columns(ROWS.filter(mask))
+    names = ["flag", "number"]
+    assert batch.select(names).take(rows).equals(ROWS.select(names).take(rows))
+
+
+@pytest.mark.parametrize("rows", [5, 5000])
+def test_numbers_that_are_not_present_are_zero(rows: int) -> None:
+    values, present = np.arange(rows)[::-1], np.arange(rows) % 3 > 0
+    column = number_column(values, present, pa.int32())
+    assert column.values.tolist() == np.where(present, values, 0).tolist()
+    assert column.present.tolist() == present.tolist()
+    assert not np.shares_memory(column.values, values)
