@@ -170,7 +170,7 @@ def summary_step(
     )
     if known is not None:
         tables_of_splits = known.taken_from(tables_of_splits)
-    yield to_arrow(figures_of(tables_of_splits, grid, steps, beside))
+    yield to_arrow(figures_of(tables_of_splits, grid, steps, beside), coded=True)
     packed = pack_counts(Counts(*counts))
     yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
 

@@ -52,6 +52,8 @@ def test_through_arrow_and_back():
     batches = [to_arrow(summarise(part)) for part in dealt]
     assert all(batch.schema == PARTIAL for batch in batches)
     shuffled = pa.Table.from_batches(batches).take([*range(5, sum(b.num_rows for b in batches)), *range(5)])
+    coded = (to_arrow(summarise(part), coded=True) for part in dealt)
+    assert rows_of(from_arrow(coded)) == rows_of(merge(map(summarise, dealt)))
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
 
 
