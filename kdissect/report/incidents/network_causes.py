@@ -234,7 +234,7 @@ NETWORK_CAUSES = (
         judge=path_lossy,
         links=FOLLOWS_A_BAD_PATH,
         needs="data on a path is acknowledged only after it was sent again, in several seconds of 20, "
-        "four times as often as elsewhere",
+        "four times as often as elsewhere and for one segment of 250 or more",
         against="all paths lose as much: then the host that captured was busy",
         means="Packets get lost on the way since that moment: a bad link, a full queue, a duplex mismatch.",
         next="error counters and drops of interfaces on the way; links that are full",

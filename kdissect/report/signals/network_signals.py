@@ -52,6 +52,9 @@ STEPS_BEFORE, STEPS_AFTER = 3, 5
 LOST, LOST_STEPS, LOST_SPAN_NS, LOST_RATIO = 5, 4, 20 * SECOND, 4
 """Losses of a pair of hosts, the seconds that they lie in, within what time, and times the rate elsewhere."""
 
+LOST_SHARE = 0.004
+"""TCP repairs a loss in hundreds of segments by itself. Losses that hide in others are not counted."""
+
 PASSING_REPEATS = 4
 """A segment that is sent again more often in a row does not pass at all: that is no loss by chance."""
 
@@ -230,7 +233,7 @@ def _losses(series: PathSeries, silent: list[Episode]) -> Iterator[Episode]:
         elsewhere = [one for one in series.steps if frozenset(one) not in found]
         others = sum(len(losses[one]) for one in {frozenset(one) for one in elsewhere} if one in losses)
         rate = len(spans) / max(_segments(series, [tuple(pair), tuple(pair)[::-1]], begin), 1)
-        if rate >= LOST_RATIO * others / max(_segments(series, elsewhere, begin), 1):
+        if rate >= max(LOST_SHARE, LOST_RATIO * others / max(_segments(series, elsewhere, begin), 1)):
             longest = max(one.end_ns - one.begin_ns for one in spans)
             first, second = sorted(pair)
             yield Episode((first, second), begin, None, {"times": len(spans), "longest_ns": longest})

@@ -125,6 +125,11 @@ def test_a_host_that_loses_packets_since_a_moment() -> None:
     assert incident.begin_ns == BEGIN + CUT_S * SECOND
 
 
+def test_a_loss_now_and_then_on_a_busy_path_is_no_lossy_path() -> None:
+    busy = [row | {"segments": 1000 * row["segments"]} for row in traffic()]
+    assert causes(report_of(busy, losses([(CLIENT, BROKER), (CLIENT, SECOND_BROKER)], CUT_S))) == []
+
+
 def test_a_single_burst_of_losses_is_no_lossy_path() -> None:
     burst = [
         standstill(CLIENT, BROKER, True, 15000 + 10 * n, 15250 + 10 * n, packets=1, most_repeats=1)
