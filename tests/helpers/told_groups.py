@@ -149,11 +149,12 @@ def refused(code, times=6):
 
 
 def impatient(
-    times: int = 40, age_ms: float = 150, by_client: bool = True, spread: float = 0
+    times: int = 40, age_ms: float = 150, by_client: bool = True, spread: float = 0, before_ms: float = 0
 ) -> Callable[[Story], None]:
     """Return what tells of a reader whose connections end at an age, while or after a fetch waits on them.
 
-    They begin at 8 s, one every 220 ms, and each fetch is answered after 180 ms, as it asks.
+    They begin at 8 s, one every 220 ms, and each fetch is answered after 180 ms, as it asks. Each
+    second client needs `before_ms` more before it fetches.
     """
     asked = {"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": 70}]}
     empty = {"partition_index": 0, "error_code": 0, "high_watermark": 70, "records": b""}
@@ -164,6 +165,7 @@ def impatient(
         for number in range(times):
             at_ms = 8_000 + 220 * number
             line = story.connect("10.1.0.8", client_id="hasty", at_ms=at_ms)
+            at_ms += before_ms * (number % 2)
             line.call(at_ms + 2, 180, ApiKey.FETCH, 7, request, response)
             end_ms = at_ms + age_ms * (1 + spread * (number % 5))
             line.send(end_ms, by_client, b"", "FA")

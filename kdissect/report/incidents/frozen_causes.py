@@ -45,6 +45,8 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     silent = case.anchor
     if not _is_long(case) or _waits_for_another(case) or _ended_first(case) or _keeps_out(case):
         return None
+    if _all_stood_still(case):
+        return None
     if (several := _among_several(case) or _all_together(case)) is not None:
         return several
     alone = silent.measures["connections"] == 1
@@ -109,13 +111,28 @@ def _keeps_out(case: Case) -> bool:
     return bool(silent.clients) and set(silent.clients) <= {name for one in refused for name in one.clients}
 
 
-def _all_together(case: Case) -> Diagnosis | None:
-    """Return that several servers stood still at once, if each owes a response that needs no follower."""
+def _together(case: Case) -> list[Signal]:
+    """Return the silences of several servers that stood still at once: each owes what needs no other."""
     silent = case.anchor
     also = [one for one in _others(case) if one.measures["own_requests"] and _answer_together(one, silent)]
-    if not silent.measures["own_requests"] or not also:
+    return [silent, *also] if silent.measures["own_requests"] and also else []
+
+
+def _all_stood_still(case: Case) -> bool:
+    """Return whether nobody asked several servers that stood still for anything meanwhile.
+
+    Then their clients stood still as well: the machine that all of them share, or that captured, was busy.
+    """
+    together = _together(case)
+    short = case.anchor.measures["silent_ns"] < SURELY_FROZEN_NS
+    return bool(together) and short and not any(one.measures.get("asked_later") for one in together)
+
+
+def _all_together(case: Case) -> Diagnosis | None:
+    """Return that several servers stood still at once, if each owes a response that needs no follower."""
+    silent, together = case.anchor, _together(case)
+    if not together:
         return None
-    together = [silent, *also]
     requests, connections = (
         sum(one.measures[name] for one in together) for name in ("requests", "connections")
     )
@@ -163,7 +180,7 @@ def _is_rather(one: Signal, other: Signal) -> bool:
         return own
     if not own and _answer_together(one, other):
         return (one.end_ns or 0, one.subject.name) < (other.end_ns or 0, other.subject.name)
-    return one.measures["silent_ns"] > other.measures["silent_ns"]
+    return (one.measures["silent_ns"], other.subject.name) > (other.measures["silent_ns"], one.subject.name)
 
 
 def _answer_together(one: Signal, other: Signal) -> bool:
@@ -179,7 +196,7 @@ def _among_several(case: Case) -> Diagnosis | None:
     last = all(not _answer_together(silent, one) for one in waiting[1:])
     known = "took longest" if last else "was the first to answer again"
     requests = counted(sum(one.requests for one in waiting), "request")
-    names = listed(sorted(one.subject.name for one in waiting), NAMED)
+    names = listed(sorted({one.subject.name for one in waiting}), NAMED)
     return Diagnosis(
         silent.subject,
         silent.begin_ns,

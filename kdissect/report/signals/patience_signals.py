@@ -31,8 +31,8 @@ PATIENCE_KINDS = (
 
 SECOND = 10**9
 REPEATED = 8
-SAME_AGE = 0.15
-"""Ages within this part of their median are the same one."""
+SAME_AGE = 0.25
+"""Ages within this part of their median are the same one: a busy client notices late that time is up."""
 
 ALIKE = 0.5
 """At least so many of the connections end at that age, and so many of the fetches last longer."""

@@ -37,6 +37,9 @@ SILENT_NS = SECOND
 """A shorter silence is not worth a signal: garbage collection and busy hosts pause for less."""
 
 SILENT_CONNECTIONS, BUSY_RESPONSES = 2, 20
+ASKED_LATER_NS = SECOND // 2
+"""Requests that are sent this long after a server fell silent come from clients that did not."""
+
 TOGETHER_NS = SECOND // 4
 ENDED_SHARE = 0.6
 """The part of a server's open connections that ends together when the server itself ends."""
@@ -139,6 +142,7 @@ def _silence(
             "requests": requests,
             "silent_ns": span[1] - begin,
             "own_requests": int(waits.ints("exchanges")[waiting][~replicated].sum()),
+            "asked_later": int((waits.ints("last_begin_ns")[waiting] > begin + ASKED_LATER_NS).sum()),
             "rival_reaction_ns": rival_reaction_ns,
         },
         clients=context.clients_of(silent),

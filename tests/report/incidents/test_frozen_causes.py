@@ -11,8 +11,9 @@ SECOND, MS = 10**9, 10**6
 BEGIN = 100 * SECOND
 
 
-def silence(name: str, begin_ms: int, end_ms: int, own: int = 0) -> Signal:
+def silence(name: str, begin_ms: int, end_ms: int, own: int = 0, asked_later: int = 1) -> Signal:
     measures = {
+        "asked_later": asked_later,
         "connections": 3, "requests": 4, "silent_ns": (end_ms - begin_ms) * MS, "own_requests": own,
         "rival_reaction_ns": 0,
     }  # fmt: skip
@@ -57,6 +58,14 @@ def test_servers_that_stand_still_together_are_one_incident() -> None:
     assert list(told) == ["a"]
     assert told["a"].startswith("A, b froze together at ")
     assert told["a"].endswith("for 4.50s: they sent nothing while 8 requests on 6 connections waited")
+
+
+@pytest.mark.parametrize(("asked_later", "told"), [(0, []), (2, ["a"])])
+def test_servers_that_nobody_asks_meanwhile_share_a_busy_machine_with_their_clients(
+    asked_later: int, told: list[str]
+) -> None:
+    silences = (silence(name, 0, 2_700, own=2, asked_later=asked_later) for name in "ab")
+    assert list(frozen(*silences)) == told
 
 
 def test_servers_that_stand_still_at_other_times_are_told_apart() -> None:

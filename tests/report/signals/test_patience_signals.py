@@ -22,6 +22,10 @@ def test_a_request_timeout_below_the_wait_of_a_fetch(tmp_path: Path) -> None:
     assert any("opened 40 connections" in one for one in incident.consequences)
 
 
+def test_a_client_that_needs_a_while_until_it_fetches(tmp_path: Path) -> None:
+    assert causes_of(impatient(before_ms=56), tmp_path)[0] == "request_timeout_short"
+
+
 @pytest.mark.parametrize(
     "tell",
     [impatient(7), impatient(age_ms=190), impatient(by_client=False), impatient(age_ms=40, spread=0.9)],
