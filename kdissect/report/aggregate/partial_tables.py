@@ -370,7 +370,7 @@ def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
     """Return rows as a table of Arrow with texts."""
     if isinstance(rows, ArrayBatch):
         return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
-    return rows if rows.schema.equals(part.schema) else rows.cast(part.schema)
+    return rows.cast(part.schema) if rows.schema.equals(coded_schema(part)) else rows
 
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
