@@ -39,7 +39,7 @@ def regrid(partial: Partial, before: StepGrids, after: StepGrids) -> Partial:
         (PAGE_ONLY, before.page, after.page),
     ):
         for name in names & tables.keys():
-            moved = _moved(name, tables[name], old, new)
+            moved = _moved(name, partial.table(ALL_TABLES[name]), old, new)
             if new.step_ns != old.step_ns:  # steps have become equal
                 moved = limit_rows(ALL_TABLES[name], roll_up(ALL_TABLES[name], moved))
             tables[name] = moved
