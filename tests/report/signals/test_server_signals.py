@@ -41,7 +41,7 @@ def test_a_server_that_refuses_again_and_again_is_down(seconds: range, down: boo
     assert (found is not None) == down
     if found is not None:
         assert found.subject.name == "10.0.0.9:9092"
-        assert "6 attempts of (no client id) at 10.0.0.9 to connect refused until the end" in found.headline
+        assert "6 attempts of host 10.0.0.9 to connect refused until the end" in found.headline
 
 
 def test_a_server_that_closes_new_connections_at_once_has_not_died() -> None:
