@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import (
     Disposition,
     Unaccounted,
@@ -21,6 +22,12 @@ from tests.helpers.paper_target import MS, PaperTarget, Script, play, replay, se
 FIND = 10  # FindCoordinator: a read that needs nothing
 NOT_THERE = {"error_code": 15, "node_id": -1, "host": "", "port": -1}
 FOUND = {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": 9092}
+NODES = {
+    "cluster_id": "target",
+    "brokers": [{"node_id": node, "host": "127.0.0.1", "port": 9091 + node} for node in (1, 2)],
+    "topics": [],
+}
+"""What brokers answer if a refused connection has a replayer ask for leaders again."""
 
 
 def asks(script: Script, times_ms: list[float], **how: object) -> Script:
@@ -107,7 +114,7 @@ def test_a_broker_that_is_down_costs_one_request_that_any_answers(pace: Pace) ->
     """The connection that would go to it asks the other one from then on."""
     script = asks(Script(), [float(at) for at in range(300)], connection=1)  # goes to node 2
     asks(script, [at * 100.0 for at in range(40)], connection=2)
-    paper = HalfDead(lambda *_: FOUND)
+    paper = HalfDead(lambda key, *_: NODES if key == ApiKey.METADATA else FOUND)
     done = play(script.capture(), script.shelf, paper, topology(leaders=2), settings(pace=pace))
     assert not done.player.stopped
     assert done.buckets() == {"failed to send": 1, "answered": 339}
