@@ -31,8 +31,8 @@ NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    thorough = [] if ALL else [item for item in items if item.get_closest_marker("thorough")]
-    if thorough:
+    if not ALL:
+        thorough = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=thorough)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     for item in items:

@@ -22,7 +22,10 @@ def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
 
 
 def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
-    """Return parameters: the first `count` are tried in every run, the others with KDISSECT_ALL=1."""
+    """Return parameters: the first `count` are tried in every run, the others with KDISSECT_ALL=1.
+
+    A tuple has a value for each name, as in `parametrize`.
+    """
     return _marked_after(count, values, pytest.mark.thorough)
 
 

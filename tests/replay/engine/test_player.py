@@ -27,7 +27,7 @@ NODES = {
     "brokers": [{"node_id": node, "host": "127.0.0.1", "port": 9091 + node} for node in (1, 2)],
     "topics": [],
 }
-"""What brokers answer if a refused connection has a replayer ask for leaders again."""
+"""The answer to a replayer that asks for leaders again, since a connection was refused."""
 
 
 def asks(script: Script, times_ms: list[float], **how: object) -> Script:
