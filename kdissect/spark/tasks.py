@@ -399,15 +399,15 @@ def _joined(held: list[TableBatches]) -> TablesTogether:
     """
     if len(held) == 1:
         return held.pop()
-    arrays: dict[str, list[ArrayBatch]] = {}
-    rows: dict[str, list[pa.RecordBatch]] = {}
+    together: dict[str, list[Any]] = {}
     for tables in held:
         for name, batch in tables.items():
-            of_kind: Any = arrays if isinstance(batch, ArrayBatch) else rows
-            of_kind.setdefault(name, []).append(batch)
+            together.setdefault(name, []).append(batch)
     held.clear()
-    joined = {name: join_batches(batches) for name, batches in arrays.items()}
-    return joined | {name: pa.Table.from_batches(batches) for name, batches in rows.items()}
+    return {  # all batches of a table are of one kind
+        name: join_batches(batches) if isinstance(batches[0], ArrayBatch) else pa.Table.from_batches(batches)
+        for name, batches in together.items()
+    }
 
 
 def name_pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:

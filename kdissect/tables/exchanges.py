@@ -60,7 +60,7 @@ def exchange_rows(
 
     `identities` has the public number of the connection of each exchange. `log_ends` has what the exchanges
     before this batch told of the ends of logs, and takes what this batch tells. `ended` marks, by side,
-    messages that were not sent in full. Texts are codes if `coded`.
+    messages that were not sent in full. Rows are arrays if `coded`.
     """
     exchanges = batch.exchanges
     columns = header_columns(exchanges, splits)

@@ -217,7 +217,7 @@ def partition_rows(
 ) -> pa.RecordBatch | ArrayBatch:
     """Return the rows of a batch, sorted by exchange; rows that only the request has come first.
 
-    Texts are codes if `coded`.
+    Rows are arrays if `coded`.
     """
     requests, responses = _Rows(request), _Rows(response)
     partner = partners(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
 from kdissect.report.aggregate.histogram import Ints, bucket_of
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import INT64
 from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
@@ -110,11 +110,12 @@ class TableColumns:
         if name not in self._known:
             own = self._own(name)
             if isinstance(own, CodedText):
-                self._known[name] = own.numbers >= 0
+                known = own.numbers >= 0
+            elif isinstance(own, NumberColumn):
+                known = own.present
             else:
-                self._known[name] = (
-                    own.present if isinstance(own, NumberColumn) else valid_mask(self.table[name])
-                )
+                known = valid_mask(self.table[name])
+            self._known[name] = known
         return self._known[name]
 
     def ints(self, name: str) -> Ints:
@@ -312,7 +313,7 @@ def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberCol
         loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
         np.minimum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.max))
-    return _known(extremes, extremes < INT64_RANGE.max)
+    return number_column(extremes, extremes < INT64_RANGE.max, INT64)
 
 
 def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberColumn:
@@ -322,11 +323,7 @@ def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberCo
         loops.raise_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
         np.maximum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.min))
-    return _known(extremes, extremes > INT64_RANGE.min)
-
-
-def _known(values: Ints, present: Mask) -> NumberColumn:
-    return NumberColumn(values * present, present, INT64)
+    return number_column(extremes, extremes > INT64_RANGE.min, INT64)
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:

@@ -6,6 +6,8 @@ A write with acks=all, or a commit, waits for followers on other brokers. A capt
 show several servers that are silent at once, and only one of them stands still.
 """
 
+from collections.abc import Sequence
+
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.incidents.one_host import doubts_of_one_host
 from kdissect.report.incidents.server_causes import BUSY_REACTION_NS, BY_SERVER, SAME_MOMENT_NS
@@ -45,9 +47,11 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     silent = case.anchor
     if not _is_long(case) or _waits_for_another(case) or _ended_first(case) or _keeps_out(case):
         return None
-    if _all_stood_still(case):
+    together = _frozen_together(case)
+    if together and _clients_stood_still(together):
         return None
-    if (several := _among_several(case) or _all_together(case)) is not None:
+    several = _among_several(case) or (_froze_together(together, silent) if together else None)
+    if several is not None:
         return several
     alone = silent.measures["connections"] == 1
     followed = not silent.measures["own_requests"]
@@ -111,28 +115,28 @@ def _keeps_out(case: Case) -> bool:
     return bool(silent.clients) and set(silent.clients) <= {name for one in refused for name in one.clients}
 
 
-def _together(case: Case) -> list[Signal]:
-    """Return the silences of several servers that stood still at once: each owes what needs no other."""
+def _frozen_together(case: Case) -> list[Signal]:
+    """Return the silences of several servers that froze at once; none if only one did.
+
+    Each of them owes a response that needs no follower.
+    """
     silent = case.anchor
     also = [one for one in _others(case) if one.measures["own_requests"] and _answer_together(one, silent)]
     return [silent, *also] if silent.measures["own_requests"] and also else []
 
 
-def _all_stood_still(case: Case) -> bool:
-    """Return whether nobody asked several servers that stood still for anything meanwhile.
+def _clients_stood_still(together: Sequence[Signal]) -> bool:
+    """Return whether nobody asked servers that froze together for anything meanwhile.
 
     Then their clients stood still as well: the machine that all of them share, or that captured, was busy.
+    The first silence is the one that is judged.
     """
-    together = _together(case)
-    short = case.anchor.measures["silent_ns"] < SURELY_FROZEN_NS
-    return bool(together) and short and not any(one.measures.get("asked_later") for one in together)
+    short = together[0].measures["silent_ns"] < SURELY_FROZEN_NS
+    return short and not any(one.measures.get("asked_later") for one in together)
 
 
-def _all_together(case: Case) -> Diagnosis | None:
-    """Return that several servers stood still at once, if each owes a response that needs no follower."""
-    silent, together = case.anchor, _together(case)
-    if not together:
-        return None
+def _froze_together(together: Sequence[Signal], silent: Signal) -> Diagnosis:
+    """Return the diagnosis of servers that froze together, dated to one of their silences."""
     requests, connections = (
         sum(one.measures[name] for one in together) for name in ("requests", "connections")
     )
