@@ -1,11 +1,13 @@
-"""Fixtures for all tests, the same random examples in every run, and the marker `quick`.
+"""Fixtures for all tests, the same random examples in every run, their order, and the marker `quick`.
 
 A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `java` say what it starts, and
-`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it.
+`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Files whose tests take
+longest come first, so that no worker is left with one of them when the others have ended.
 """
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -26,7 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Processes that a fixture starts, and so every test that uses it.
 STARTS = {"engine": "spark", "analyzed": "spark", "target": "broker", "tab": "browser", "peer": "java"}
-NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
+NOT_QUICK = ("broker", "spark", "java", "browser", "slow")  # what takes longest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by -m
@@ -35,11 +37,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         thorough = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=thorough)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    places: dict[Path, int] = {}
     for item in items:
         for fixture in STARTS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(STARTS[fixture])
-        if NOT_QUICK.isdisjoint(marker.name for marker in item.iter_markers()):
+        marks = {marker.name for marker in item.iter_markers()}
+        place = next((place for place, name in enumerate(NOT_QUICK) if name in marks), len(NOT_QUICK))
+        if place == len(NOT_QUICK):
             item.add_marker("quick")
+        places[item.path] = min(place, places.get(item.path, place))
+    items.sort(key=lambda item: places[item.path])
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ def test_export(tiny: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "tiny", thorough_after(2, ["size=32k", "nr_inodes=7", "nr_inodes=2", "nr_inodes=12"]), indirect=True
+    "tiny", thorough_after(1, ["size=32k", "nr_inodes=7", "nr_inodes=2", "nr_inodes=12"]), indirect=True
 )
 def test_temporary_files(tiny: Path) -> None:
     """Spark has its shuffle there, and compressed captures are decompressed to it."""

@@ -69,6 +69,7 @@ def test_temporary_files_may_lie_deep(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not list(deep.iterdir())
 
 
+@pytest.mark.thorough
 def test_input_may_be_a_stream(analyzed: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     plain = json.loads((analyzed[1] / "report.json").read_text())
     streamed = kdissect("analyze", "--quiet", "--format", "json", "-", stdin=CAPTURE.read_bytes())

@@ -52,6 +52,7 @@ def test_an_interrupt_of_the_imports_is_no_traceback(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_a_reader_that_goes_away_is_no_error() -> None:
     run = subprocess.Popen(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command import environment
+from tests.helpers.tiers import thorough_after
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -24,7 +25,7 @@ def test_there_are_three() -> None:
     assert [notebook.stem for notebook in NOTEBOOKS] == ["codec", "exchanges", "tables"]
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+@pytest.mark.parametrize("notebook", thorough_after(2, NOTEBOOKS), ids=lambda notebook: notebook.stem)
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # a session of Spark without the shortcuts of the command, on a busy machine
 def test_a_notebook_runs(notebook: Path) -> None:

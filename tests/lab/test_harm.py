@@ -64,7 +64,7 @@ def test_some_packets_overtake_others(packets: dict[str, list[int]]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("harm", thorough_after(4, RIGHT))
+@pytest.mark.parametrize("harm", thorough_after(2, RIGHT))
 def test_the_first_line_is_still_right(engine: Engine, harm: str, tmp_path: Path) -> None:
     chosen = [
         (harmed(capture, harm, tmp_path), truth)

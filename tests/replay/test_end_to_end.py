@@ -167,6 +167,7 @@ def test_transactions(target: SecuredCluster, tmp_path: Path) -> None:
     assert all(offset > 0 for offset in ends), ends
 
 
+@pytest.mark.thorough
 def test_captured_retries_are_not_doubled(target: SecuredCluster, tmp_path: Path) -> None:
     played = play(settings(target, "restart-"), "broker-restart.pcapng", tmp_path / "run")
     assert_accounts(played, "broker-restart")
@@ -370,7 +371,8 @@ def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: P
     assert lost or errors
 
 
-@pytest.mark.parametrize("processes", thorough_after(1, [2, 1]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("processes", [2, 1])
 def test_a_replayer_that_is_killed_leaves_what_it_knew(
     target: SecuredCluster, tmp_path: Path, processes: int
 ) -> None:

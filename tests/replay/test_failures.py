@@ -23,6 +23,7 @@ from kdissect.replay.rewrite import batch_rewrite, roles
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, Timestamps
 from kdissect.replay.target.producers import ProducerIdentity, Producers
+from tests.helpers.tiers import thorough_after
 from tests.lab import broker_requests as wire
 from tests.replay.conftest import SecuredCluster
 from tests.replay.play import Played, play, settings
@@ -141,19 +142,22 @@ def spend_producer_id(target: SecuredCluster, producer_id: int) -> None:
 
 @pytest.mark.parametrize(
     ("kinds", "capture", "apis", "api", "error"),
-    [
-        ("checksums", "steady.pcapng", (PRODUCE, INIT), "Produce", "CORRUPT_MESSAGE"),
-        ("fetch_sessions", "steady.pcapng", (FETCH,), "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
-        ("fetch_sessions topic_ids", "steady.pcapng", (FETCH,), "Fetch", "UNKNOWN_TOPIC_ID"),
-        ("fetch_sessions epochs", "broker-restart.pcapng", (FETCH,), "Fetch", "UNKNOWN_LEADER_EPOCH"),
-        (
-            "identities",
-            "transactions.pcapng",
-            (ADD_PARTITIONS,),
-            "AddPartitionsToTxn",
-            "INVALID_PRODUCER_ID_MAPPING",
-        ),
-    ],
+    thorough_after(
+        3,
+        [
+            ("checksums", "steady.pcapng", (PRODUCE, INIT), "Produce", "CORRUPT_MESSAGE"),
+            ("fetch_sessions", "steady.pcapng", (FETCH,), "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
+            ("fetch_sessions topic_ids", "steady.pcapng", (FETCH,), "Fetch", "UNKNOWN_TOPIC_ID"),
+            ("fetch_sessions epochs", "broker-restart.pcapng", (FETCH,), "Fetch", "UNKNOWN_LEADER_EPOCH"),
+            (
+                "identities",
+                "transactions.pcapng",
+                (ADD_PARTITIONS,),
+                "AddPartitionsToTxn",
+                "INVALID_PRODUCER_ID_MAPPING",
+            ),
+        ],
+    ),
 )
 def test_without_it_the_target_says_an_error(
     target: SecuredCluster,

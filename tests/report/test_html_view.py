@@ -12,6 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.helpers import recorded
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
 from tests.helpers.recorded import CAPTURES
+from tests.helpers.tiers import thorough_after
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and its driver are not installed")
 CAPTURE = "rebalances.pcapng"
@@ -52,7 +53,7 @@ def view(tab):
     )
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("width", thorough_after(1, [390, 1280, 1920]))
 def test_a_reload_keeps_the_view(tab, page, width):
     tab.open(page, width)
     tab.run("narrowTo(STEP * 10, STEP * 30); change({ client: 1 })")

@@ -70,7 +70,7 @@ def test_the_same_tables(
     expected = dissected(splits_of(SMALL))
     work = AnalysisWork(splits_of(SMALL, split_bytes=SMALL.stat().st_size // 7 + 1), partitions=7)
     target = TableDirectory(tmp_path / "tables")
-    names = spread(TABLES, 5)
+    names = spread(TABLES, 2)
     target.write(jobs.tables(far.session(), work, names), TableFormat.PARQUET)
     found = read(tmp_path / "tables", names)
     for name in names:
@@ -86,8 +86,8 @@ def test_executors_survey_and_write(
 
     Ranges are looked over, and tables written through Hadoop's file systems.
     """
-    files = open_inputs([str(CAPTURE)], str(tmp_path)).files
-    size = CAPTURE.stat().st_size
+    files = open_inputs([str(SMALL)], str(tmp_path)).files
+    size = SMALL.stat().st_size
     run = partial(jobs.scan_ranges, far.context())
     found = index_captures(files, 40_000, range_bytes=size // 10, run=run)
     assert found == index_captures(files, 40_000, range_bytes=size // 10)
@@ -97,9 +97,10 @@ def test_executors_survey_and_write(
     folder = tmp_path / "tables" / "connections"
     assert (folder / "_SUCCESS").exists()
     table = pa.parquet.read_table(folder).cast(TABLES["connections"])
-    assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["connections"]))
+    assert in_order(table).equals(in_order(dissected(splits_of(SMALL))["connections"]))
 
 
+@pytest.mark.thorough
 def test_compressed_captures_are_unpacked_for_all(
     far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:

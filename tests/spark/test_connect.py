@@ -59,6 +59,7 @@ def test_the_same_report(server: ConnectServer, tmp_path: Path) -> None:
     assert not sprung.exists(), "pandas is slow to import, and only for Spark Connect"
 
 
+@pytest.mark.thorough
 def test_the_same_tables(far: ConnectEngine, whole: Whole) -> None:
     session = far.session()
     found = package.tables(session, SMALL)

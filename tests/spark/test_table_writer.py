@@ -23,6 +23,7 @@ from kdissect.spark.table_writer import (
     table_target,
 )
 from kdissect.tables.schemas import TABLES
+from tests.helpers.tiers import spread
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
 SplitsOf = Callable[..., tuple[Split, ...]]
@@ -39,7 +40,7 @@ def test_exported_tables_are_the_same_in_every_format(
 ) -> None:
     expected = dissected(splits_of(FIRST))
     work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
-    for format in TableFormat:
+    for format in spread(TableFormat, 2):
         target = TableDirectory(tmp_path / format)
         target.write(jobs.tables(engine.session(), work, list(TABLES)), format)
         assert sorted(path.name for path in (tmp_path / format).iterdir()) == sorted(TABLES)

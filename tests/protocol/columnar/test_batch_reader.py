@@ -340,6 +340,7 @@ def test_faults_name_the_field() -> None:
     assert columns.partitions.integers("partition").present.tolist() == [False, True]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="is the uncompiled run")
 def test_everything_again_uncompiled() -> None:

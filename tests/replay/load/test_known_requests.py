@@ -104,7 +104,7 @@ def planned(path: str, groups: Groups) -> dict[str, Any]:
         return make_plan(replay)
 
 
-@pytest.mark.parametrize("name", thorough_after(4, RECORDED))
+@pytest.mark.parametrize("name", thorough_after(2, RECORDED))
 def test_shapes_tell_what_a_look_finds_out(name: str, tmp_path: Path) -> None:
     check_alike(str(CAPTURES / name), tmp_path)
 
