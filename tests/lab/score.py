@@ -72,6 +72,11 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "broker_slow": (("slow_broker", ""),),
     "connection_storm": (("connection_churn", ""),),
     "group_full": (("errors_repeated", "GROUP_MAX_SIZE_REACHED"),),
+    "assignor_unknown": (
+        ("errors_repeated", "UNSUPPORTED_ASSIGNOR"),
+        ("setting_refused", "UNSUPPORTED_ASSIGNOR"),
+    ),
+    "group_in_use": (("errors_repeated", "NON_EMPTY_GROUP"),),
     "growing_lag": (("lag_growing", ""),),
     "inconsistent_group_protocol": (("errors_repeated", "INCONSISTENT_GROUP_PROTOCOL"),),
     "invalid_record": (("errors_repeated", "INVALID_RECORD"),),
@@ -86,6 +91,7 @@ ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
     "quota": (("throttled", ""),),
     "rebalance_loop": (("joins_unread", ""), ("rebalance_storm", ""), ("rebalances_by_topics", "")),
     "record_too_large": (("records_too_large", ""), ("errors_repeated", "MESSAGE_TOO_LARGE")),
+    "request_timeout_short": (("errors_repeated", "REQUEST_TIMED_OUT"),),
     "session_timeout": (("member_expired", ""),),
     "tiny_fetches": (("small_fetches", ""),),
     "transaction_timeout_too_long": (

@@ -343,6 +343,14 @@ class Brokers:
         for future in self.admin.alter_consumer_group_offsets(changes).values():
             future.result(10)
 
+    def delete_group(self, group: str, patience: float = 20) -> None:
+        """Delete a group with all offsets that it has committed, as soon as it has no members."""
+        deadline = time.monotonic() + patience
+        while error := self.admin.delete_consumer_groups([group])[group].exception(10):
+            if time.monotonic() > deadline:
+                raise error
+            time.sleep(0.3)
+
     def limit_client(self, client_id: str, bytes_per_second: float) -> None:
         host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
         wire.limit(int(port), client_id, bytes_per_second, host=host)

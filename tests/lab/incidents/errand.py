@@ -100,6 +100,14 @@ def create_if_missing(bootstrap: str, client_id: str, topics: list[str]) -> None
         time.sleep(1)
 
 
+def delete_group_in_use(bootstrap: str, client_id: str, group: str, pause_s: float) -> None:
+    """Delete a group again and again, as a clean-up job does that does not see that it has members."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": client_id})
+    while True:
+        print(admin.delete_consumer_groups([group])[group].exception(10), flush=True)
+        time.sleep(pause_s)
+
+
 def pause_partition(bootstrap: str, client_id: str, group: str, topic: str, after_s: float) -> None:
     """Read a topic; after some time pause one partition, and never go on with it."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": group,
@@ -154,6 +162,7 @@ ERRANDS = {
         commit_from_outside,
         commit_with_notes,
         create_if_missing,
+        delete_group_in_use,
         pause_partition,
         read_without_group,
         poll_settings,

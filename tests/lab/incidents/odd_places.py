@@ -99,6 +99,19 @@ ODD = (
     ("partitions-added", "cut-96"),
     ("joins-and-leaves", "at-a-broker"),
     ("sharers", "at-clients"),
+    ("open-transaction", "cut-96"),
+    ("topics-made-all-the-time", "cut-200"),
+    ("wrong-advertised-listener", "at-clients"),
+    ("duplicate-instance-id", "at-a-broker"),
+    ("rebalance-loop", "begun-late"),
+    ("steady", "at-a-broker"),
+    ("regex-readers", "cut-96"),
+    ("patient-consumers", "at-clients"),
+    ("host-gone", "at-a-broker"),
+    ("brokers-cut-off", "begun-late"),
+    ("one-group-two-kinds", "ended-early"),
+    ("broker-stopped", "cut-96"),
+    ("idle-members", "at-a-broker"),
 )
 
 

@@ -35,6 +35,8 @@ MODULES = (
     "limits",
     "mishaps",
     "blunders",
+    "lapses",
+    "strains",
     "vantage",
     "encounters",
     "groups",
