@@ -1,12 +1,14 @@
 """Fixtures for all tests, the same random examples in every run, their order, and the marker `quick`.
 
 A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `java` say what it starts, and
-`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Files whose tests take
-longest come first, so that no worker is left with one of them when the others have ended.
+`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Quick files come last, so
+that no worker is left with a long one when the others have ended. Those of one kind are spread evenly over the
+others: tests with brokers measure times, which several of them at once would disturb.
 """
 
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import hypothesis
@@ -28,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Processes that a fixture starts, and so every test that uses it.
 STARTS = {"engine": "spark", "analyzed": "spark", "target": "broker", "tab": "browser", "peer": "java"}
-NOT_QUICK = ("broker", "spark", "java", "browser", "slow")  # what takes longest first
+NOT_QUICK = ("broker", "spark", "java", "browser", "slow")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by -m
@@ -37,16 +39,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         thorough = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=thorough)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-    places: dict[Path, int] = {}
+    kinds: dict[Path, int] = {}  # of files: the first of NOT_QUICK that marks a test
     for item in items:
         for fixture in STARTS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(STARTS[fixture])
         marks = {marker.name for marker in item.iter_markers()}
-        place = next((place for place, name in enumerate(NOT_QUICK) if name in marks), len(NOT_QUICK))
-        if place == len(NOT_QUICK):
+        kind = next((kind for kind, name in enumerate(NOT_QUICK) if name in marks), len(NOT_QUICK))
+        if kind == len(NOT_QUICK):
             item.add_marker("quick")
-        places[item.path] = min(place, places.get(item.path, place))
+        kinds[item.path] = min(kind, kinds.get(item.path, kind))
+    places = _spread_kinds(kinds)
     items.sort(key=lambda item: places[item.path])
+
+
+def _spread_kinds(kinds: Mapping[Path, int]) -> dict[Path, tuple[bool, float]]:
+    """Return the places of files in the order of all: each kind evenly over the others, and quick ones last."""
+    of_kind = Counter(kinds.values())
+    before: Counter[int] = Counter()
+    places = {}
+    for path, kind in kinds.items():
+        places[path] = kind == len(NOT_QUICK), (before[kind] + 0.5) / of_kind[kind]
+        before[kind] += 1
+    return places
 
 
 @pytest.fixture(scope="session")
