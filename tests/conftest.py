@@ -1,9 +1,9 @@
 """Fixtures for all tests, the same random examples in every run, their order, and the marker `quick`.
 
 A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `java` say what it starts, and
-`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Quick files come last, so
-that no worker is left with a long one when the others have ended. Those of one kind are spread evenly over the
-others: tests with brokers measure times, which several of them at once would disturb.
+`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Quick files come last,
+so that no worker is left with a long one when the others have ended. Those of one kind are spread evenly over
+the others: tests with brokers measure times, which several of them at once would disturb.
 """
 
 import signal
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread_kinds(kinds: Mapping[Path, int]) -> dict[Path, tuple[bool, float]]:
-    """Return the places of files in the order of all: each kind evenly over the others, and quick ones last."""
+    """Return the places of files in the order of all: each kind spread over the others, quick ones last."""
     of_kind = Counter(kinds.values())
     before: Counter[int] = Counter()
     places = {}

@@ -1,6 +1,6 @@
 """A checkpoint at a URI. A run works on a copy of it, in a directory of this machine that goes with the run.
 
-    <checkpoint>/owner.json                  who uses it (`checkpoint_lease`)
+    <checkpoint>/owner-000007-….json         the run that uses it (`checkpoint_lease`)
     <checkpoint>/watch.json, delta.json      as in `batch_store`
     <checkpoint>/state/00000012-part-000     the state after that batch
     <checkpoint>/partials/00000012.arrow     as in `batch_store`
@@ -74,10 +74,7 @@ class FarCheckpoint:
 
     def add(self, batch: int, commit: bytes, taken: Sequence[TakenFile]) -> None:
         """Write a batch. Raise CheckpointError if another run has begun to use the place, OSError."""
-        try:
-            self._lease.check()
-        except LeaseError:
-            raise self._in_use() from None
+        self._check_lease()
         if batch // CHUNK != self._batch // CHUNK:
             self._chunk = []
         self._chunk += [replace(file, path=last_name(file.path)) for file in taken]
@@ -87,6 +84,7 @@ class FarCheckpoint:
         new = {name: path for name, path in there.items() if name not in self._there}
         in_parallel(lambda name: self._folder.write(name, new[name].read_bytes()), new)
         last = f"commits/{batch:08}.json"
+        self._check_lease()  # writing may have taken long, and only this object makes the batch count
         self._folder.write(last, commit)
         in_parallel(self._folder.remove, self._there - {*there, last})
         self._there, self._batch = {*there, last}, batch
@@ -94,6 +92,12 @@ class FarCheckpoint:
     def close(self) -> None:
         """End the use of the checkpoint, so that others may use it."""
         self._lease.close()
+
+    def _check_lease(self) -> None:
+        try:
+            self._lease.check()
+        except LeaseError:
+            raise self._in_use() from None
 
     def _local(self, batch: int) -> dict[str, Path]:
         """Return the files of the copy by their names there."""

@@ -102,7 +102,7 @@ def assignor_unknown(s: Scene) -> None:
 
 @scenario("day-of-work", healthy=True, twin_of="burst")
 def day_of_work(s: Scene) -> None:
-    """Twelve minutes stand for a day: load comes and goes, a job runs, a service is rolled out, one is idle."""
+    """Twelve minutes stand for a day: load comes and goes, a job runs, a service is rolled out."""
     topics, quiet = s.background(producers=3, consumers=2), s.topic(2)
     sasl = {"bootstrap": s.brokers.bootstrap("SASL"), "user": "alice", "password": "correct-horse-battery"}
     s.start("produce", "librdkafka", topics=topics, per_second=4, **sasl)

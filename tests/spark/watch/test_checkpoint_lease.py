@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.storage_folder import StorageFolder, _NearFolder, open_folder
-from kdissect.spark.watch.checkpoint_lease import OWNER, CheckpointLease, LeaseError
+from kdissect.spark.watch.checkpoint_lease import CheckpointLease, LeaseError, owner_file
 
 SHORT_S = 0.3
+OTHER = owner_file(7, "aa")
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def folder(tmp_path: Path) -> StorageFolder:
 
 def owned(folder: StorageFolder, **changes: object) -> None:
     """Write the lease of a run of another machine that was killed."""
-    owner = {"token": "other", "machine": "elsewhere", "process": 1, "renewals": 7, **changes}
-    folder.write(OWNER, json.dumps(owner).encode())
+    owner = {"machine": "elsewhere", "process": 1, "renewals": 7, **changes}
+    folder.write(OTHER, json.dumps(owner).encode())
 
 
 def test_a_second_run_is_refused_while_the_first_one_renews(folder: StorageFolder) -> None:
@@ -43,7 +44,7 @@ def test_a_lease_that_nobody_renews_is_taken(folder: StorageFolder, content: byt
     if content is None:
         owned(folder)
     else:
-        folder.write(OWNER, content)
+        folder.write(OTHER, content)
     CheckpointLease(folder, SHORT_S).close()
 
 
@@ -116,4 +117,41 @@ def test_the_owner_learns_that_another_run_has_taken_over(folder: StorageFolder)
     with pytest.raises(LeaseError):
         lease.check()
     lease.close()
-    assert json.loads(folder.read(OWNER))["token"] == "other"
+    assert [file.name for file in folder.files()] == [OTHER]
+
+
+class TakenMeanwhile(_NearFolder):
+    """A store in which another run becomes the owner just before a file is written again."""
+
+    taken = 0
+
+    def write(self, name: str, data: bytes) -> None:
+        if self.taken:
+            owned(_NearFolder(self._path))
+        self.taken += 1
+        super().write(name, data)
+
+
+def test_a_run_that_stood_still_while_it_renewed_displaces_nobody(tmp_path: Path) -> None:
+    folder = TakenMeanwhile(tmp_path)
+    lease = CheckpointLease(folder, 0.06)
+    while folder.taken < 2:
+        time.sleep(0.01)
+    with pytest.raises(LeaseError):
+        lease.check()
+    lease.close()
+    assert [file.name for file in folder.files()] == [OTHER]
+
+
+def test_of_two_runs_that_begin_at_once_one_is_the_owner(folder: StorageFolder) -> None:
+    one = CheckpointLease(folder, 1e6)
+    (own,) = [file.name for file in folder.files()]
+    folder.write(owner_file(1, "0"), b"{}")
+    one.check()
+    folder.write(owner_file(1, "g" * 16), b"{}")  # no token has such letters
+    one.check()
+    folder.write(owner_file(1, "f" * 17), b"{}")
+    with pytest.raises(LeaseError):
+        one.check()
+    one.close()
+    assert own not in [file.name for file in folder.files()]

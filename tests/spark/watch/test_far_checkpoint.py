@@ -10,7 +10,7 @@ from kdissect.capture.storage_folder import StorageFolder, open_folder
 from kdissect.errors import OutputError
 from kdissect.spark.watch import far_checkpoint
 from kdissect.spark.watch.batch_store import BatchStore, CheckpointError, Commit
-from kdissect.spark.watch.checkpoint_lease import OWNER
+from kdissect.spark.watch.checkpoint_lease import owner_file
 from kdissect.spark.watch.far_checkpoint import FarCheckpoint
 from kdissect.spark.watch.file_journal import FileJournal, TakenFile
 from kdissect.streams.carry.value_bytes import CarriedStateError
@@ -156,7 +156,7 @@ def test_the_journal_is_bounded_by_the_files_that_are_there(
 def test_a_run_that_was_taken_for_dead_writes_no_batch_any_more(place: str, tmp_path: Path) -> None:
     one = machine(place, tmp_path, "one")
     one.batch()
-    open_folder(place).write(OWNER, b'{"token": "other", "machine": "elsewhere"}')
+    open_folder(place).write(owner_file(2, "aa"), b'{"machine": "elsewhere"}')
     with pytest.raises(CheckpointError, match=r"another watch uses the checkpoint s3://captures/"):
         one.batch()
     one.end()
