@@ -69,7 +69,10 @@ EXCHANGE_COLUMNS = (
         "one of the two times is missing, or the response comes first",
     ),
     Column(
-        "idle_wait", BOOL, "whether the latency is a wait by design: a long poll, or a wait for group members"
+        "idle_wait",
+        BOOL,
+        "whether the latency is a wait by design: a long poll, or a wait for group members; a Fetch that "
+        "was cut off may be one",
     ),
     Column(
         "wait_ns",

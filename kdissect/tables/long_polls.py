@@ -8,6 +8,7 @@ In come exchanges with the columns of their messages, out goes which of them wai
   (`log_ends`), and the time from then to the request is shorter than the latency. A record that came at any
   time since then came more likely in the longer of the two.
 - A fetch that is answered much later than `max_wait_ms` is late: only `max_wait_ms` of it are a wait.
+- A fetch of which the capture kept no `max_wait_ms` may have waited for as long as clients let brokers wait.
 - A join is answered when all members have joined or the rebalance is over.
 - A sync is answered when the leader has sent the assignment; the leader's own sync is not a wait.
 """
@@ -31,6 +32,9 @@ SYNC_REQUEST = FieldReader({"assignments": "assignments"}, response=False)
 FEW_SYNCS = 8  # in a batch: the plain codec reads so many sooner
 QUORUM_TOPIC_ID = np.array([0] * 15 + [1], np.uint8)
 """The id of the topic `__cluster_metadata`."""
+
+LONGEST_DEFAULT_MS = 5_000
+"""franz-go and kafkajs let a broker wait for so long, the Java client, librdkafka and replicas for 500 ms."""
 
 LATE_NS = 100 * NS_PER_MS
 """A broker answers a long poll within milliseconds after its end, unless something else held it up."""
@@ -60,10 +64,12 @@ def waits_by_design(
     wait_ns = np.where(idle, latency, 0)
     fetches = succeeded & in_apis(key, FETCHES)
     if fetches.any():
-        max_wait_ms, _ = request.integers("max_wait_ms")
+        max_wait_ms, is_known = request.integers("max_wait_ms")
+        max_wait_ms = np.where(is_known, max_wait_ms, LONGEST_DEFAULT_MS)
         # A broker handles the requests of a connection one after the other: the wait begins when it can.
         allowed = max_wait_ms * NS_PER_MS + np.maximum(np.where(is_timed, history.previous - sent, 0), 0)
-        waited = fetches & (max_wait_ms > 0) & _waited_for_data(batch, request, response, latency, history)
+        may_wait = ~is_known | _waited_for_data(batch, request, response, latency, history)
+        waited = fetches & (max_wait_ms > 0) & may_wait
         is_late = latency > allowed + LATE_NS
         idle |= waited & ~is_late
         wait_ns = np.where(waited, np.where(is_late, allowed, latency), wait_ns)

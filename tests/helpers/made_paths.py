@@ -8,7 +8,8 @@ import pyarrow as pa
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.report.partials import summarise
-from kdissect.tables.schemas import BROKERS, TCP_SPANS, TCP_STEPS
+from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
+from kdissect.tables.schemas import BROKERS, ENDS, TCP_SPANS, TCP_STEPS
 from tests.helpers.paper_capture import T
 from tests.helpers.report_rows import Row, connection, tables
 
@@ -80,15 +81,21 @@ def report_of(
     connections: Sequence[Row] | None = None,
     brokers: Sequence[Row] = (),
     exchanges: Sequence[Row] = (),
+    *,
+    on_grid: bool = False,
 ) -> Summary:
-    """Return the report of these rows."""
-    rows = tables(exchanges, (), pair_connections() if connections is None else connections) | {
+    """Return the report of these rows, with the tables of signals about exchanges if they are on a grid."""
+    connections = pair_connections() if connections is None else connections
+    ends = [{name: row.get(name) for name in ENDS.names} for row in connections] if on_grid else []
+    rows = tables(exchanges, (), connections) | {
+        "ends": pa.Table.from_pylist(ends, schema=ENDS),
         "tcp_steps": pa.Table.from_pylist(list(steps), schema=TCP_STEPS),
         "tcp_spans": pa.Table.from_pylist(list(spans), schema=TCP_SPANS),
         "brokers": pa.Table.from_pylist(list(brokers), schema=BROKERS),
     }
     facts = CaptureFacts(first_time_ns=BEGIN, last_time_ns=BEGIN + LENGTH_S * SECOND)
-    return build_report(summarise(rows), facts)
+    grid = grid_over(facts.first_time_ns, facts.last_time_ns, SIGNAL_STEPS) if on_grid else None
+    return build_report(summarise(rows, None, grid), facts)
 
 
 def causes(summary: Summary) -> list[tuple[str, str]]:

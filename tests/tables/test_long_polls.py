@@ -1,5 +1,6 @@
 """Waits by design: fetches that wait for data, joins, and syncs of members that do not lead."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ def waits(story: Story, tmp_path: Path) -> list[tuple[bool, float, float]]:
     rows = recorded.rows(story.write(tmp_path / "polls.pcap"), "exchanges")
     rows.sort(key=lambda row: row["request_first_ns"])
     return [(row["idle_wait"], row["wait_ns"] / MS, row["latency_ns"] / MS) for row in rows]
+
+
+def shortened(capture: bytes, size: int) -> bytes:
+    """Return a pcap file of which so many bytes of each packet are kept."""
+    out, at = [capture[:24]], 24
+    while at < len(capture):
+        *time, kept, length = struct.unpack_from("<IIII", capture, at)
+        out += struct.pack("<IIII", *time, min(kept, size), length), capture[at + 16 :][: min(kept, size)]
+        at += 16 + kept
+    return b"".join(out)
 
 
 def test_a_poll_that_is_answered_long_after_its_end_is_late_by_the_difference(tmp_path: Path) -> None:
@@ -74,6 +85,18 @@ def test_a_poll_behind_another_one_begins_when_that_is_answered(tmp_path: Path) 
     poll(line, 0, 500, 42)
     poll(line, 100, 890, 42)
     assert waits(story, tmp_path) == [(True, 500, 500), (True, 890, 890)]
+
+
+def test_polls_whose_limit_was_cut_off_may_have_waited(tmp_path: Path) -> None:
+    """Clients let a broker wait for up to 5 s by default; a broker that takes longer is late."""
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 1500, 42)
+    poll(line, 2000, 5600, 42)
+    story.write(tmp_path / "polls.pcap")
+    (tmp_path / "cut.pcap").write_bytes(shortened((tmp_path / "polls.pcap").read_bytes(), 80))
+    rows = recorded.rows(str(tmp_path / "cut.pcap"), "exchanges")
+    assert [(row["idle_wait"], row["wait_ns"] / MS) for row in rows] == [(True, 1500), (False, 5000)]
 
 
 def test_the_service_time_of_recorded_consumers_is_not_their_polling() -> None:

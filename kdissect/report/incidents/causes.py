@@ -6,7 +6,7 @@ one cause explains of another can be seen at a glance.
 
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
 from kdissect.report.findings.rules import RULES
-from kdissect.report.incidents import policy_causes, server_causes, symptom_causes
+from kdissect.report.incidents import killed_together, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
@@ -105,12 +105,12 @@ CAUSES = (
         name="broker_killed",
         layer=Layer.SERVER,
         severity=CRITICAL,
-        anchors=("connections_ended", "attempts_refused"),
-        judge=server_causes.broker_killed,
+        anchors=killed_together.ANCHORS,
+        judge=killed_together.brokers_killed,
         links=FOLLOWS_A_LOST_SERVER,
         needs="most connections of a server end within a moment while their clients go on, and new attempts "
         "are refused or requests were cut off; or it closes the last connection that is seen, and refuses "
-        "new ones within 5 s",
+        "new ones within 5 s; several that die within a second are one incident",
         against="leadership moved away from the server before, and hardly any request was under way: it was "
         "stopped in good order",
         means="The process of the broker ended without a handover, or its machine did.",
@@ -223,10 +223,31 @@ CAUSES = (
             ),
         ),
         needs="servers close five or more connections of one host within a second, before any response",
-        against="their requests have a version that the server does not speak",
+        against="their requests have a version that the server does not speak; the server answers nobody",
         means="The host has as many connections as the brokers allow it (max.connections.per.ip, or its "
         "overrides), so further ones are closed.",
         next="which process on the host opens so many connections; max.connections.per.ip and its overrides",
+    ),
+    Cause(
+        name="backend_missing",
+        layer=Layer.SERVER,
+        severity=CRITICAL,
+        anchors=("closed_at_once",),
+        judge=policy_causes.backend_missing,
+        links=(
+            Link(
+                ("connections_storm", "connection_churn", "connections_ended", "unanswered_cut"),
+                Relation.CLIENT,
+                before_ns=10 * SECOND,
+            ),
+        ),
+        needs="an address closes five or more connections of one host within a second, before any response, "
+        "and answers nobody in the capture",
+        against="it answers others: then it has a limit of connections",
+        means="No broker listens at the address: a proxy, a load balancer, a tunnel or a forwarded port "
+        "does, and has nothing behind it.",
+        next="what listens at the address, and what it forwards to; the targets of the load balancer and "
+        "their health; the bootstrap servers of these clients",
     ),
     Cause(
         name="request_size_limit",

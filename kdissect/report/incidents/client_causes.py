@@ -194,7 +194,14 @@ CLIENT_CAUSES = (
         judge=stated(0.95),
         links=(
             Link(
-                ("errors_repeated", "topic_missing", "offsets_gone", "leadership_left", "leader_moved"),
+                (
+                    "errors_repeated",
+                    "topic_missing",
+                    "offsets_gone",
+                    "offsets_lost",
+                    "leadership_left",
+                    "leader_moved",
+                ),
                 Relation.TOPIC,
                 10 * SECOND,
                 30 * SECOND,

@@ -256,6 +256,21 @@ GROUP_CAUSES = (
         next="enable.auto.commit of the consumer, or where its code commits; auto.offset.reset",
     ),
     Cause(
+        name="offsets_lost",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("offsets_lost",),
+        judge=stated(0.9),
+        links=FOLLOWS_A_GROUP,
+        needs="the coordinator knows no offset of a group for a partition (OffsetFetch has -1) that the "
+        "group had committed before",
+        against="the topic was deleted and created again; the commits were part of transactions",
+        means="The group begins where auto.offset.reset says: with earliest it processes records once more, "
+        "with latest it never sees those that were written meanwhile.",
+        next="who deleted the group or its offsets (kafka-consumer-groups --delete, --delete-offsets); "
+        "offsets.retention.minutes against the time that the group had no members; __consumer_offsets",
+    ),
+    Cause(
         name="rebalances_by_topics",
         layer=Layer.CLIENT,
         severity=WARNING,

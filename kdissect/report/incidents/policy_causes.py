@@ -1,13 +1,21 @@
-"""Causes that are a policy of servers: limits of connections for an address, and of the size of requests."""
+"""Causes of connections that servers close by themselves.
+
+connection_limit      a host has as many connections as servers allow it
+backend_missing       an address accepts connections, and no server is behind it
+request_size_limit    a request is larger than servers take
+"""
 
 from kdissect.report.incidents.cause import Case, Diagnosis
-from kdissect.report.wording import counted, listed
+from kdissect.report.model.incidents import Subject, SubjectKind
+from kdissect.report.wording import capitalized, counted, known_as, listed
 from kdissect.text import format_clock, format_size
 
 
 def connection_limit(case: Case) -> Diagnosis | None:
-    """Servers close new connections of one host before they answer anything."""
+    """Servers close new connections of one host before they answer anything, and serve others."""
     closed = case.anchor
+    if not closed.measures["serving"]:
+        return None
     host = closed.subject.name
     return Diagnosis(
         closed.subject,
@@ -21,6 +29,27 @@ def connection_limit(case: Case) -> Diagnosis | None:
         (closed,),
         speaks_for=("servers closed them, within a second, and before any response",),
         speaks_against=("a server also closes at once what it can make nothing of",),
+    )
+
+
+def backend_missing(case: Case) -> Diagnosis | None:
+    """An address accepts connections and closes each at once, and answers nobody."""
+    closed = case.anchor
+    if closed.measures["serving"]:
+        return None
+    address = listed(closed.servers, 3)
+    clients = listed([*map(known_as, closed.clients)], 3)
+    return Diagnosis(
+        Subject(kind=SubjectKind.SERVER, name=closed.servers[0]),
+        closed.begin_ns,
+        closed.end_ns,
+        f"{capitalized(address)} accepts connections and closes them at once, since "
+        f"{format_clock(closed.begin_ns)} or before: {counted(closed.measures['connections'], 'connection')} "
+        f"of {clients} ended before any byte of a response, as if no broker were behind that address",
+        0.85,
+        (closed,),
+        speaks_for=("nobody got a response from there in the whole capture",),
+        speaks_against=("a broker also closes at once what it can make nothing of",),
     )
 
 

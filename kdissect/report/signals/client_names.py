@@ -116,7 +116,7 @@ class ClientFacts:
         first: dict[str, int] = {}
         for row in self._context.partial.table(COMMITTED).to_pylist():
             topic = self._context.topics.name(row["topic"], row["topic_id"])
-            if topic is not None and row["kind"] != "committed" and row["offset"] is not None:
+            if topic is not None and row["kind"] in ("written", "fetched") and row["offset"] is not None:
                 first[topic] = min(-row["order_ns"], first.get(topic, -row["order_ns"]))
         return first
 

@@ -69,6 +69,8 @@ class LogPositions:
             lambda: defaultdict(list)
         )
         """By client, group and topic, then partition."""
+        self.absent: dict[tuple[str, str, str], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        """When a client asked for the offset of its group, and there was none; the keys of `committed`."""
         self._ends: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
         self._read()
 
@@ -80,6 +82,9 @@ class LogPositions:
                 continue
             position = Position(-row["order_ns"], row["offset"], row["end_offset"] or 0)
             client = client_text(row["client_id"], row["client_host"])
+            if row["kind"] == "absent":
+                self.absent[client, row["group_id"] or "?", topic][partition].append(position.time_ns)
+                continue
             if row["kind"] == "committed":
                 self.committed[client, row["group_id"] or "?", topic][partition].append(position)
                 continue

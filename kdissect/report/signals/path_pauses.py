@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.path_series import Direction, Episode, PathSeries, gaps_between
 from kdissect.report.signals.signal_context import SignalContext
 
@@ -119,14 +120,29 @@ def _paused(context: SignalContext, rows: np.ndarray, begin_ns: int, end_ns: int
     """Return the connections that a pause interrupts, of clients that go on when it ends.
 
     Some go on with a connection that they have, and some open another one. A connection that was closed
-    before the pause has nothing to do with it.
+    before the pause has nothing to do with it, and neither has a client that sends no request after it: it
+    had nothing to say.
     """
     facts = context.connections
     before = rows[(facts.first_ns[rows] < begin_ns) & (facts.last_ns[rows] >= begin_ns - SECOND)]
     before = before[~facts.ends[before] | (facts.closed_ns[before] >= begin_ns)]
     after = rows[(facts.last_ns[rows] > end_ns) & (facts.first_ns[rows] <= end_ns + BACK_NS)]
     found: np.ndarray = before[np.isin(facts.client[before], facts.client[after])]
-    return found
+    silent = [
+        client
+        for client in np.unique(facts.client[found]).tolist()
+        if not _asks_again(context, context.client_names[client], end_ns)
+    ]
+    return found[~np.isin(facts.client[found], silent)]
+
+
+def _asks_again(context: SignalContext, client: str, end_ns: int) -> bool:
+    """Return whether a client sends a request when a pause ends, or soon after; also if none is known."""
+    clients = context.shared(ClientFacts)
+    if clients.active_before(client, context.end_ns + 1) is None:
+        return True
+    again_ns = clients.active_after(client, end_ns - EDGE_NS)
+    return again_ns is not None and again_ns <= end_ns + BACK_NS
 
 
 def _is_busy(heard: list[tuple[int, int]], begin_ns: int, end_ns: int) -> bool:

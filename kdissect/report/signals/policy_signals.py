@@ -4,7 +4,9 @@
     large_requests_closed   connections of one client that servers close at each large request
 
 A server closes at once what is beyond its limit for the address (max.connections.per.ip), and what it can
-make nothing of. Connections whose request had a version that brokers refuse are left out.
+make nothing of. A proxy without a server behind it closes all that it accepts, which is `serving` 0. Both may
+close before the client sent anything. Connections whose request had a version that brokers refuse are left
+out.
 
 A server that reads a size above socket.request.max.bytes closes the connection, and answers nothing. Often
 the client still sends then. So the size of such a request is not known, but how much was sent in vain is.
@@ -48,7 +50,9 @@ def policy_signals(context: SignalContext) -> Iterator[Signal]:
 def _at_once(context: SignalContext) -> Iterator[Signal]:
     """Yield one signal for each client host whose connections servers close at once, again and again."""
     columns, facts = context.facts.columns, context.connections
-    at_once = facts.by_server & columns.equals("protocol", "kafka") & columns.equals("opened", "handshake")
+    accepted = columns.present("server_rtt_ns") & (columns.ints("bytes_to_server") == 0)
+    asked = columns.equals("protocol", "kafka") | accepted
+    at_once = facts.by_server & facts.ends & asked & columns.equals("opened", "handshake")
     at_once &= (facts.closed_ns - facts.first_ns <= AT_ONCE_NS) & (columns.ints("responses") == 0)
     at_once &= columns.ints("bytes_to_client") == 0
     at_once &= ~refused_versions(context) & ~closed_before_login(context)
@@ -62,7 +66,9 @@ def _closed(context: SignalContext, rows: Ints) -> Signal:
     facts = context.connections
     host = context.facts.columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
-    servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
+    closing = np.unique(facts.server[rows])
+    serving = np.unique(facts.server[context.facts.columns.ints("responses") > 0])
+    servers = sorted({context.server_names[number] for number in closing.tolist()})
     to_the_end = context.end_ns - last < SECOND
     detail = "closed by the server before any response"
     return make_signal(
@@ -71,7 +77,11 @@ def _closed(context: SignalContext, rows: Ints) -> Signal:
         (begin, None if to_the_end else last),
         f"{counted(len(rows), 'connection')} of host {host} to {counted(len(servers), 'server')} were closed "
         f"by the server before any response, from {format_clock(begin)} on",
-        measures={"connections": len(rows), "servers": len(servers)},
+        measures={
+            "connections": len(rows),
+            "servers": len(servers),
+            "serving": int(np.isin(closing, serving).sum()),
+        },
         servers=servers,
         clients=context.clients_of(rows),
         requests=len(rows),

@@ -22,6 +22,7 @@ from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
 from kdissect.report.signals.login_signals import LOGIN_KINDS, login_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
+from kdissect.report.signals.offset_losses import OFFSET_LOSS_KINDS, offset_loss_signals
 from kdissect.report.signals.patience_signals import PATIENCE_KINDS, patience_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
@@ -79,6 +80,7 @@ SOURCES: tuple[Source, ...] = (
     query_signals,
     position_signals,
     reread_signals,
+    offset_loss_signals,
     software_signals,
     lag_signals,
     fetch_signals,
@@ -117,6 +119,7 @@ ALL_KINDS = (
     *QUERY_KINDS,
     *POSITION_KINDS,
     *REREAD_KINDS,
+    *OFFSET_LOSS_KINDS,
     *SOFTWARE_KINDS,
     *LAG_KINDS,
     *FETCH_KINDS,

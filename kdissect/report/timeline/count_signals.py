@@ -28,7 +28,7 @@ from kdissect.report.timeline.exchange_columns import (
     make_timeline_table,
 )
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.positions import find_positions
+from kdissect.report.timeline.positions import ABSENT, KINDS, find_positions
 from kdissect.report.timeline.signal_tables import (
     COMMITTED,
     LOAD,
@@ -81,7 +81,7 @@ def count_signals(
         WAITS.name: _waits(source, grid),
         LOAD.name: count_load(source, partitions, exchange_rows),
         READS.name: count_reads(source, partitions, exchange_rows),
-        COMMITTED.name: find_positions(source, partitions, exchange_rows),
+        COMMITTED.name: find_positions(source, partitions, exchange_rows, (*KINDS, ABSENT)),
     }
     return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
 

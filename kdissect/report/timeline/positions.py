@@ -1,10 +1,11 @@
 """How far readers, committers and writers are in each partition: the last offset of each step of time.
 
 A Fetch request names the offset that it wants, and the response the high watermark. An OffsetCommit names the
-offset up to which a group is done, an OffsetFetch response the one from which it continues. A Produce
-response names the offset of its records. Lag is the distance between them.
+offset up to which a group is done, an OffsetFetch response the one from which it continues, or -1 where the
+coordinator knows none. A Produce response names the offset of its records. Lag is the distance between them.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,20 +36,37 @@ KINDS = (
     PositionKind("fetched", (ApiKey.FETCH,)),
     PositionKind("committed", (*OFFSET_COMMITS, ApiKey.OFFSET_FETCH)),
 )
+ABSENT = PositionKind("absent", (ApiKey.OFFSET_FETCH,))
+"""No offset is committed: the response has NO_OFFSET."""
+
+NO_OFFSET = -1
 
 
-def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def find_positions(
+    source: ExchangeColumns,
+    partitions: TableColumns,
+    exchange_rows: Ints,
+    kinds: Sequence[PositionKind] = KINDS,
+) -> ArrayBatch:
     """Return the rows of POSITIONS."""
     api, offset, end = (partitions.ints(name) for name in ("api_key", "offset", "high_watermark"))
     answered = source.exchanges.present("response_first_ns")
     sound = (exchange_rows >= 0) & (partitions.ints("error_code") == 0) & partitions.present("offset")
-    sound &= (offset >= 0) & (offset < MOST_OFFSET)
     sound &= answered[np.maximum(exchange_rows, 0)] if source.exchanges.rows else False
+    absent = sound & (offset == NO_OFFSET)
+    sound &= (offset >= 0) & (offset < MOST_OFFSET)
     has_end = partitions.present("high_watermark") & (end >= 0) & (end < MOST_OFFSET)
     written = offset + np.clip(partitions.ints("records"), 0, 1 << 40)
     tables = [
-        _rows(kind, source, partitions, exchange_rows, _wanted(kind, api, sound, has_end), written)
-        for kind in KINDS
+        _rows(
+            kind,
+            source,
+            partitions,
+            exchange_rows,
+            _wanted(kind, api, absent if kind is ABSENT else sound, has_end),
+            written,
+        )
+        for kind in kinds
     ]
     return join_rows(POSITIONS, tables)
 

@@ -63,7 +63,7 @@ def test_connections_that_a_server_closes_at_once_are_not_left_waiting() -> None
     )  # fmt: skip
     closed = make_signal(
         "closed_at_once", (SubjectKind.HOST, "10.1.0.9"), (9 * SECOND, None), "…",
-        measures={"connections": 40, "servers": 1}, servers=[server], requests=40,
+        measures={"connections": 40, "servers": 1, "serving": 1}, servers=[server], requests=40,
     )  # fmt: skip
 
     def causes(*signals: Signal) -> list[str]:

@@ -19,6 +19,7 @@ from tests.helpers.told_groups import (
     leave,
     produce,
 )
+from tests.helpers.told_offsets import life
 from tests.helpers.told_shares import RELEASED, share_fetch, takes_records
 
 
@@ -410,7 +411,18 @@ def goes_back_on_purpose(story):
     reads_anew(story, starts=2, commits=True)
 
 
+def loses_its_offsets(story):
+    life(story, 1_000, -1, 100)
+    life(story, 10_000, -1, 100)
+
+
+def goes_on_where_it_committed(story):
+    life(story, 1_000, -1, 100)
+    life(story, 10_000, 450, 450)
+
+
 CASES = {
+    "offsets_lost": (loses_its_offsets, goes_on_where_it_committed),
     "offsets_not_committed": (reads_anew, goes_back_on_purpose),
     "rebalances_by_topics": (topics_come, one_topic_comes),
     "rebalance_held_up": (late_joiner, joins_at_once),

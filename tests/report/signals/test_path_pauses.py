@@ -1,5 +1,7 @@
 """Paths that pause without a retransmission: dead ones, and hosts that rest."""
 
+import pytest
+
 from tests.helpers.made_paths import (
     BACK_S,
     BEGIN,
@@ -15,7 +17,8 @@ from tests.helpers.made_paths import (
     traffic,
     without,
 )
-from tests.helpers.report_rows import Row
+from tests.helpers.paper_capture import PRODUCE
+from tests.helpers.report_rows import Row, exchange_of
 
 CLIENT = CLIENT_HOSTS[0]
 BROKER = BROKER_HOSTS[0]
@@ -86,3 +89,16 @@ def test_a_host_that_pauses_and_then_sends_what_piled_up() -> None:
     assert incident.confidence < 0.7
     assert abs(incident.begin_ns - BEGIN - CUT_S * SECOND) <= SECOND // 5
     assert set(incident.impact.clients) == {f"client-{n} at {CLIENT}" for n in range(1, 5)}
+
+
+@pytest.mark.parametrize(("until_s", "found"), [(LENGTH_S, ["path_dead"]), (CUT_S, [])])
+def test_a_client_that_asks_nothing_after_a_pause_does_not_go_on(until_s: int, found: list[str]) -> None:
+    """One of two clients had nothing for this broker for a while, and the other one nothing any more."""
+    steps = without(traffic(), {CLIENT, BROKER}, {CLIENT, BROKER})
+    exchanges = [
+        exchange_of(number, second, PRODUCE, 1000 * second)
+        for number, until in ((1, LENGTH_S), (2, until_s))
+        for second in range(1, until)
+        if not CUT_S <= second < BACK_S
+    ]
+    assert [cause for cause, _ in causes(report_of(steps, exchanges=exchanges, on_grid=True))] == found

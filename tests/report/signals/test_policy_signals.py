@@ -86,3 +86,20 @@ def test_connections_that_are_closed_at_once(times: int, found: list[str], tmp_p
         line.ask(at_ms + 1, ApiKey.METADATA, 1, {"topics": None})
         line.close(at_ms + 3, by_client=False)
     assert [incident.cause for incident in analyzed(story, tmp_path).incidents] == found
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["after the request", "before any request"])
+def test_an_address_without_a_broker_behind_it(asks: bool, tmp_path: Path) -> None:
+    """A proxy that has lost what is behind it closes what it accepted, often before the client sends."""
+    story, _ = cluster(lambda node, at_ms: 3 + at_ms % 2)
+    for number in range(8):
+        at_ms = BEGIN_MS + number * EVERY_MS
+        line = story.connect("10.1.0.8", ("10.0.0.77", 9092), client_id="importer", at_ms=at_ms)
+        if asks:
+            line.ask(at_ms + 1, ApiKey.METADATA, 1, {"topics": None})
+        line.close(at_ms + 3, by_client=False)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("backend_missing", "10.0.0.77:9092")
+    assert "10.0.0.77:9092 accepts connections and closes them at once" in incident.headline
+    assert "8 connections of " in incident.headline
+    assert "10.1.0.8" in incident.headline

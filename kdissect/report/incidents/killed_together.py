@@ -1,0 +1,83 @@
+"""Brokers that die in one moment are one incident: a rack, a switch or a room lost its power.
+
+Each of them is judged alone first. Those that died within MOMENT_NS of each other are joined. A broker that
+dies later, for instance since it has the load of the others then, is an incident of its own.
+"""
+
+from collections.abc import Sequence
+
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis
+from kdissect.report.incidents.server_causes import SOON_NS, broker_killed
+from kdissect.report.model.incidents import Signal, Subject, SubjectKind
+from kdissect.report.wording import capitalized, counted, listed
+from kdissect.text import format_clock, format_duration
+
+ANCHORS = ("connections_ended", "attempts_refused")
+MOMENT_NS = SECOND
+"""Deaths of one reason are closer together: kernels close the connections of a dead process at once."""
+
+MOST_TOGETHER = 50
+NAMED = 3
+
+
+def brokers_killed(case: Case) -> Diagnosis | None:
+    """A broker died, alone or together with others."""
+    own = broker_killed(case)
+    if own is None:
+        return None
+    together = _together(case, own)
+    return _joined(together) if len(together) > 1 else own
+
+
+def _together(case: Case, own: Diagnosis) -> list[Diagnosis]:
+    """Return the brokers that died in one moment, one diagnosis each, in the order of time."""
+    dead = {own.subject: own}
+    for signal in case.signals:
+        near = abs(signal.begin_ns - own.begin_ns) <= SOON_NS + MOMENT_NS
+        if not near or signal.kind not in ANCHORS or signal.subject in dead:
+            continue
+        other = broker_killed(Case(signal, case.index, (case.begin_ns, case.end_ns)))
+        if other is not None and abs(other.begin_ns - own.begin_ns) <= MOMENT_NS:
+            dead[signal.subject] = other
+        if len(dead) == MOST_TOGETHER:
+            break
+    return sorted(dead.values(), key=lambda one: (one.begin_ns, one.subject.name))
+
+
+def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:
+    """Return one diagnosis of brokers that died together."""
+    core = tuple({id(signal): signal for one in dead for signal in one.core}.values())
+    begin = min(one.begin_ns for one in dead)
+    ends = [one.end_ns for one in dead if one.end_ns is not None]
+    end = max(ends) if len(ends) == len(dead) else None
+    names = listed([one.subject.name for one in dead], NAMED)
+    parts = [*_ended(core), *_refused(core, end)]
+    back = "" if end is None else f", and all were back after {format_duration(end - begin)}"
+    return dead[0]._replace(
+        subject=Subject(kind=SubjectKind.CLUSTER, name="the cluster"),
+        begin_ns=begin,
+        end_ns=end,
+        headline=f"{capitalized(names)} died together at {format_clock(begin)}{back}: {', '.join(parts)}",
+        confidence=max(one.confidence for one in dead),
+        core=core,
+        speaks_for=(f"{counted(len(dead), 'broker')} died in one moment", *dead[0].speaks_for),
+        means="The processes of these brokers ended without a handover, or their machines did: what they "
+        "have in common (power, a switch, a host, an operator) may be why.",
+    )
+
+
+def _ended(core: Sequence[Signal]) -> list[str]:
+    """Return how many connections ended, and with how many requests."""
+    ended = [signal for signal in core if signal.kind == "connections_ended"]
+    if not ended:
+        return []
+    cut = sum(signal.measures["cut"] for signal in ended)
+    under_way = f" with {counted(cut, 'request')} under way" if cut else ""
+    return [f"{counted(sum(one.measures['connections'] for one in ended), 'connection')} ended{under_way}"]
+
+
+def _refused(core: Sequence[Signal], end_ns: int | None) -> list[str]:
+    """Return how many attempts to connect were refused."""
+    attempts = sum(signal.requests for signal in core if signal.kind == "attempts_refused")
+    until = "" if end_ns is not None else " until the end of the capture"
+    return [f"{counted(attempts, 'attempt')} to connect refused{until}"] if attempts else []
