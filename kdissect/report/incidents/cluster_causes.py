@@ -354,6 +354,8 @@ CLUSTER_CAUSES = (
             ),
             Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
             Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
+            # Writes with acks=all, commits and joins wait at the leader until the follower has them.
+            Link(("requests_open", "unanswered_timeout"), Relation.SERVER, 2 * SECOND, 30 * SECOND),
             Link(("replicas_missing", "errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
         ),
         needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",

@@ -52,7 +52,7 @@ def group_in_use(s: Scene) -> None:
 def host_suspended(s: Scene) -> None:
     """All processes of a host of clients stand still for eleven seconds; its groups go on without them."""
     topics, group = s.background(producers=2, consumers=1), s.group()
-    own = {"topics": topics, "group": group, "session_ms": SESSION_MS}
+    own = {"topics": topics, "group": group, "session_ms": SESSION_MS, "strategy": "range"}
     for host in ("c1", "c2", "c3"):
         s.start("consume", s.pick("librdkafka", "franz-go"), host, **own)
     s.start("consume", "librdkafka", "c2", **own)

@@ -170,3 +170,21 @@ def test_an_election_of_which_clients_learn_one_partition_and_followers_the_othe
 
     told = [left(1, ("reader at 10.1.0.8", "other at 10.1.0.9"), 0), *[left(3, (), 1)] * others]
     assert [one.cause for one in find_incidents(told, (0, 30 * SECOND), 100)[0]] == causes
+
+
+@pytest.mark.parametrize(
+    ("leader", "found"), [(3, ["follower_behind"]), (2, ["requests_unanswered", "follower_behind"])]
+)
+def test_requests_that_wait_at_the_leader_of_a_silent_follower(leader: int, found: list[str]) -> None:
+    """A write with acks=all waits for its follower; requests at another broker wait for something else."""
+    silent = make_signal(
+        "follower_silent", (SubjectKind.SERVER, name_of(1)), (10 * SECOND, None), "…",
+        measures={"silent_ns": 9 * SECOND}, servers=[name_of(3)],
+    )  # fmt: skip
+    waiting = make_signal(
+        "requests_open", (SubjectKind.SERVER, name_of(leader)), (14 * SECOND, None), "…",
+        measures={"requests": 2, "connections": 1}, clients=["writer at 10.1.0.1"], requests=2,
+        wait_ns=10 * SECOND,
+    )  # fmt: skip
+    incidents, _ = find_incidents([silent, waiting], (0, 20 * SECOND), 1000)
+    assert [one.cause for one in incidents] == found
