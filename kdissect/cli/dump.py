@@ -29,7 +29,7 @@ from kdissect.files import ScratchDirectory, processor_count
 if TYPE_CHECKING:
     from kdissect.cli.dump_input import DumpInput
     from kdissect.dump.context_window import ShownExchange
-    from kdissect.dump.jsonl import HeadingFacts
+    from kdissect.dump.heading import HeadingFacts
     from kdissect.dump.line_workers import PackedBatch
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe_records import PayloadOptions
@@ -264,14 +264,19 @@ def _lines_of(
 ) -> "Callable[[ShownExchange], Iterable[str]]":
     """Return the function that writes an exchange as the options want it."""
     from kdissect.dump.exchange_text import brief_line, full_lines
-    from kdissect.dump.jsonl import exchange_heading, exchange_line, exchange_object, json_line
+    from kdissect.dump.heading import exchange_heading
+    from kdissect.dump.jsonl import exchange_line, exchange_object, json_line
     from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.exchanges.describe import DescribeOptions
     from kdissect.report.render.terminal import terminal_of
 
+    has_context = bool(arguments.before or arguments.after or arguments.around)
+    records, secrets = arguments.records or arguments.where is not None, arguments.show_secrets
+    if arguments.format == "jsonl" and not (has_context or pseudonyms):
+        plain = DescribeOptions(opened.facts.names, records, secrets, payload)
+        return lambda shown: [exchange_line(shown.decoded, reader, plain)]
     names_of = _topic_names(opened, pseudonyms)
     terminal = terminal_of(sys.stdout, color=arguments.color)
-    has_context = bool(arguments.before or arguments.after or arguments.around)
 
     def lines(shown: "ShownExchange") -> Iterable[str]:
         decoded = shown.decoded
@@ -282,10 +287,7 @@ def _lines_of(
         mark = (MATCH if shown.is_match else CONTEXT) if has_context else ""
         if arguments.brief and arguments.format == "text":
             return [mark + brief_line(decoded, heading, names, terminal)]
-        records = arguments.records or arguments.where is not None
-        showing = DescribeOptions(names, records, arguments.show_secrets, payload)
-        if arguments.format == "jsonl" and not (has_context or pseudonyms):
-            return [exchange_line(decoded, heading, showing)]
+        showing = DescribeOptions(names, records, secrets, payload)
         fields = exchange_object(decoded, heading, showing)
         if arguments.format == "text":
             first, *others = full_lines(decoded, fields, names, terminal)

@@ -13,7 +13,7 @@ whole, cut and damaged.
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import count, groupby
 from json.encoder import encode_basestring_ascii
 from math import isfinite
@@ -21,8 +21,8 @@ from struct import Struct, error
 from typing import Any, TypeAlias
 
 from kdissect import limits
+from kdissect.dump.records_json import records_text
 from kdissect.exchanges.describe import ENVELOPES, TELEMETRY, number_words
-from kdissect.exchanges.describe_records import describe_records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.decode import least_size
 from kdissect.protocol.codec.wire import COMPACT_LENGTH, FIXED, CodecError
@@ -38,10 +38,12 @@ from kdissect.protocol.schema.registry import (
 from kdissect.text import format_uuid
 
 Encode: TypeAlias = Callable[[Any], str]
-Write: TypeAlias = Callable[[bytes, int, Mapping[bytes, str]], tuple[str, int]]
-"""(frame, offset, names of topics by id) -> the text of a message, and the offset behind it."""
+Write: TypeAlias = Callable[[bytes, Mapping[bytes, str]], str]
+"""(frame, names of topics by id) -> the text of its header and its body."""
 
 NOTES_KEPT = 1 << 12  # texts beside numbers, of one field
+TEXTS_KEPT, LONGEST_KEPT = 1 << 12, 1 << 7  # texts as they are on the wire, and the bytes of one
+WRITERS_KEPT = 1 << 11  # there are fewer; the others are versions that only broken clients name
 INDENT = "    "
 KEY_AND_VERSION = Struct(">hh")
 PLAIN = frozenset({"bool", "float64"})  # arrays of these have no compiled writer
@@ -59,51 +61,45 @@ def request_text(frame: bytes, names: Mapping[bytes, str], encode: Encode) -> st
     if not 4 <= len(frame) <= limits.ELEMENTS:
         return None
     key, version = KEY_AND_VERSION.unpack_from(frame)
-    if not is_known(key, version):
-        return None
-    writers = _request_writers(key, version, encode)
-    return writers and _message_text(frame, names, *writers)
+    write = _request_writer(key, version, encode)
+    return write and _message_text(frame, names, write)
 
 
 def response_text(
     frame: bytes, key: int | None, version: int | None, names: Mapping[bytes, str], encode: Encode
 ) -> str | None:
     """Return the JSON of a response frame; None for one that is left to the plain way."""
-    if key is None or version is None or len(frame) > limits.ELEMENTS or not is_known(key, version):
+    if key is None or version is None or len(frame) > limits.ELEMENTS:
         return None
-    writers = _response_writers(key, version, encode)
-    return writers and _message_text(frame, names, *writers)
+    write = _response_writer(key, version, encode)
+    return write and _message_text(frame, names, write)
 
 
-def _message_text(frame: bytes, names: Mapping[bytes, str], header: Write, body: Write) -> str | None:
+def _message_text(frame: bytes, names: Mapping[bytes, str], write: Write) -> str | None:
     try:
-        head, offset = header(frame, 0, names)
-        text, offset = body(frame, offset, names)
+        return write(frame, names)
     except UNUSUAL:
         return None
-    return f'{{"header":{head},"body":{text}}}' if offset == len(frame) else None
 
 
-@cache
-def _request_writers(key: int, version: int, encode: Encode) -> tuple[Write, Write] | None:
+@lru_cache(WRITERS_KEPT)
+def _request_writer(key: int, version: int, encode: Encode) -> Write | None:
+    if not is_known(key, version):
+        return None
     header = MESSAGES["RequestHeader"], request_header_version(key, version)
-    return _writers(header, (APIS[key].request, version), encode)
+    return _writer(header, (APIS[key].request, version), encode)
 
 
-@cache
-def _response_writers(key: int, version: int, encode: Encode) -> tuple[Write, Write] | None:
-    if key == ApiKey.API_VERSIONS:  # an error makes its body one of version 0
+@lru_cache(WRITERS_KEPT)
+def _response_writer(key: int, version: int, encode: Encode) -> Write | None:
+    if key == ApiKey.API_VERSIONS or not is_known(key, version):  # an error makes its body one of version 0
         return None
     header = MESSAGES["ResponseHeader"], response_header_version(key, version)
-    return _writers(header, (APIS[key].response, version), encode)
+    return _writer(header, (APIS[key].response, version), encode)
 
 
-def _writers(
-    header: tuple[Message, int], body: tuple[Message, int], encode: Encode
-) -> tuple[Write, Write] | None:
-    if not is_compiled(*body):
-        return None
-    return _Generator(*header, encode, described=False).write, _Generator(*body, encode, described=True).write
+def _writer(header: tuple[Message, int], body: tuple[Message, int], encode: Encode) -> Write | None:
+    return _Generator(header, body, encode).write if is_compiled(*body) else None
 
 
 @cache
@@ -140,35 +136,56 @@ class _Notes(dict[int, str]):
         return text
 
 
+class _Texts(dict[bytes, str]):
+    """The JSON of texts as they are on the wire. Short ones are kept, since names come again and again."""
+
+    def __missing__(self, raw: bytes) -> str:
+        text = encode_basestring_ascii(raw.decode("utf-8", "surrogateescape"))
+        if len(raw) <= LONGEST_KEPT:
+            if len(self) >= TEXTS_KEPT:
+                self.clear()
+            self[raw] = text
+        return text
+
+
+_TEXTS = _Texts()
+
+
 class _Generator:
     """The source of one writer. Its lines read values into variables; the text of a struct is an f-string.
 
     `d` are the bytes, `o` is the offset, `end` the end of the bytes, `names` the topics by id.
     """
 
-    def __init__(self, message: Message, version: int, encode: Encode, *, described: bool) -> None:
-        self._message, self._version, self._described = message, version, described
-        self._flexible = version in message.flexible
+    def __init__(self, header: tuple[Message, int], body: tuple[Message, int], encode: Encode) -> None:
         self._numbers = count()
-        self._lines = ["def write(d, o, names):", f"{INDENT}end = len(d)"]
+        self._lines = ["def write(d, names):", f"{INDENT}o, end = 0, len(d)"]
         self._globals: dict[str, Any] = {
             "Unusual": UnusualError,
             "int16": Struct(">h").unpack_from,
             "int32": Struct(">i").unpack_from,
             "compact": COMPACT_LENGTH.read,
-            "quote": encode_basestring_ascii,
+            "texts": _TEXTS,
             "b64": b64encode,
             "uuid_text": _uuid_text,
             "uuid_texts": _uuid_texts,
             "float_text": _float_text,
             "bools": ("false", "true"),
-            "records_text": lambda data: encode(describe_records(data, False)),
+            "records_text": partial(records_text, encode=encode),
         }
-        text = self._struct(message, 1)
-        self._add(1, f"return f'{text}', o")
+        head, text = self._part(*header, described=False), self._part(*body, described=True)
+        self._add(1, "if o != end: raise Unusual")
+        self._add(1, f"""return f'{{{{"header":{head},"body":{text}}}}}'""")
+        message, version = body
         source = compile("\n".join(self._lines), f"<{message.name} v{version}>", "exec")
         exec(source, self._globals)  # noqa: S102 - made of schemas, which are files of the package
         self.write: Write = self._globals["write"]
+
+    def _part(self, message: Message, version: int, *, described: bool) -> str:
+        """Add the lines that read a header or a body. Return its text as the inside of an f-string."""
+        self._message, self._version, self._described = message, version, described
+        self._flexible = version in message.flexible
+        return self._struct(message, 1)
 
     def _add(self, depth: int, *lines: str) -> None:
         self._lines += [INDENT * depth + line for line in lines]
@@ -250,7 +267,7 @@ class _Generator:
         self._add(depth + 1, f"{value} = 'null'")
         self._add(depth, "else:", f"{INDENT}stop = o + {value}", f"{INDENT}if stop > end: raise Unusual")
         if text:
-            self._add(depth + 1, f"{value} = quote(d[o:stop].decode('utf-8', 'surrogateescape'))")
+            self._add(depth + 1, f"{value} = texts[d[o:stop]]")
         elif field.type == "records":
             self._add(depth + 1, f"""{value} = 'null,"_{field.name}":' + records_text(d[o:stop])""")
         else:
@@ -285,14 +302,17 @@ class _Generator:
         self._add(depth, f"{value} = {texts if field.type == 'uuid' else plain}")
 
 
+_uuid_of = lru_cache(TEXTS_KEPT)(format_uuid)
+
+
 def _uuid_text(raw: bytes, names: Mapping[bytes, str], field: str) -> str:
     topic = names.get(raw)
     note = "" if topic is None else f',"_{field}":{encode_basestring_ascii(topic)}'
-    return f'"{format_uuid(raw)}"{note}'
+    return f'"{_uuid_of(raw)}"{note}'
 
 
 def _uuid_texts(raws: list[bytes], names: Mapping[bytes, str], field: str) -> str:
-    texts = ",".join(f'"{format_uuid(raw)}"' for raw in raws)
+    texts = ",".join(f'"{_uuid_of(raw)}"' for raw in raws)
     known = [names.get(raw) for raw in raws]
     if not any(known):
         return f"[{texts}]"

@@ -10,46 +10,21 @@ that Kafka prints.
 
 import json
 from base64 import b64encode
-from typing import Any, Protocol
+from typing import Any
 
 from kdissect.dump.compiled_json import request_text, response_text
+from kdissect.dump.heading import HeadingFacts, exchange_heading, heading_text
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
-    RAW_SASL_NAME,
     DescribeOptions,
     describe_request,
     describe_response,
     describe_token,
 )
-from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.protocol.codec.messages import DecodedMessage
-from kdissect.protocol.kafka07.message_codec import request_name
-from kdissect.protocol.schema.registry import api_name
-from kdissect.streams.flow_state import PACKET_BITS
 
-PACKET_MASK = (1 << PACKET_BITS) - 1
 Fields = dict[str, Any]
-
-
-class ConnectionReader(Protocol):
-    """Facts about connections in a heading: an `ExchangeReader` knows it."""
-
-    def identity(self, connection: int) -> int:
-        """Return the public number of a connection."""
-
-    def addresses(self, connection: int) -> tuple[str, str]:
-        """Return the addresses of client and server."""
-
-    def mechanism(self, connection: int) -> str | None:
-        """Return the SASL mechanism of a connection with raw tokens."""
-
-
-class HeadingFacts(ConnectionReader, Protocol):
-    """Facts in a heading about connections and files."""
-
-    def file_name(self, split: int, /) -> str:
-        """Return the name of the capture file of a split."""
 
 
 def exchange_object(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> Fields:
@@ -75,12 +50,12 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
     return heading | {"request": request, "response": response}
 
 
-def exchange_line(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> str:
-    """Return the `json_line` of an `exchange_object`, whose messages are compiled where that serves."""
+def exchange_line(decoded: DecodedExchange, reader: HeadingFacts, options: DescribeOptions) -> str:
+    """Return the `json_line` of an `exchange_object`, whose parts are written as text where that serves."""
     exchange = decoded.exchange
     if exchange.is_token or exchange.is_kafka07 or options.records:
-        return json_line(exchange_object(decoded, heading, options))
-    request, response, names, encode = exchange.request, exchange.response, options.names, _ENCODER.encode
+        return json_line(exchange_object(decoded, exchange_heading(decoded, reader), options))
+    request, response, names = exchange.request, exchange.response, options.names
     first = second = None
     if request is not None:
         first = request_text(request.data, names, encode)
@@ -90,7 +65,7 @@ def exchange_line(decoded: DecodedExchange, heading: Fields, options: DescribeOp
         first = encode(describe_request(decoded.request, options) if decoded.request else None)
     if second is None:
         second = encode(_described_response(decoded, decoded.response, options) if decoded.response else None)
-    line = f'{encode(heading)[:-1]},"request":{first},"response":{second}}}'
+    line = f'{heading_text(decoded, reader, encode)},"request":{first},"response":{second}}}'
     return line.replace("\x7f", "\\u007f") if "\x7f" in line else line
 
 
@@ -101,66 +76,9 @@ def _described_response(
     return describe_response(response, decoded.exchange.api_key, request_body, options)
 
 
-def exchange_heading(decoded: DecodedExchange, reader: HeadingFacts) -> Fields:
-    """Return the heading: columns of the table `exchanges`, as far as headers tell them."""
-    exchange = decoded.exchange
-    request, response = exchange.request, exchange.response
-    client, server = reader.addresses(exchange.connection)
-    capture_file = _capture_file(request or response, reader)
-    heading = {
-        "connection": reader.identity(exchange.connection),
-        "ordinal": exchange.ordinal,
-        "client": client,
-        "server": server,
-        "status": exchange.status,
-        "api_key": exchange.api_key,
-        "api_name": _name(exchange),
-        "api_version": exchange.api_version,
-        "correlation_id": exchange.correlation_id,
-        "client_id": decoded.client_id,
-        "request_first_ns": request.first_ns if request else None,
-        "request_last_ns": request.last_ns if request else None,
-        "response_first_ns": response.first_ns if response else None,
-        "response_last_ns": response.last_ns if response else None,
-        "latency_ns": exchange.latency_ns,
-        "in_flight": exchange.in_flight,
-        "request_bytes": request.size if request else None,
-        "response_bytes": response.size if response else None,
-        "request_packet": _packet(request, capture_file, reader),
-        "response_packet": _packet(response, capture_file, reader),
-        "capture_file": capture_file,
-        "lost_bytes": sum(frame.size - len(frame.data) for frame in (request, response) if frame),
-    }
-    if exchange.is_token:
-        heading["sasl_mechanism"] = reader.mechanism(exchange.connection)
-    return heading
-
-
-def _name(exchange: Exchange) -> str | None:
-    if exchange.is_token:
-        return RAW_SASL_NAME
-    if exchange.api_key is None:
-        return None
-    return request_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
-
-
-def _capture_file(frame: CapturedFrame | None, reader: HeadingFacts) -> str | None:
-    return None if frame is None or frame.packet < 0 else reader.file_name(frame.packet >> PACKET_BITS)
-
-
-def _packet(frame: CapturedFrame | None, capture_file: str | None, reader: HeadingFacts) -> int | None:
-    """Return the number of a frame's first packet in its file.
-
-    Return None if that is not the file of the exchange.
-    """
-    if frame is None or capture_file is None or _capture_file(frame, reader) != capture_file:
-        return None
-    return frame.packet & PACKET_MASK
-
-
 def json_line(fields: Fields) -> str:
     """Return an object as one line of ASCII, which any terminal can show whatever the capture holds."""
-    text = _ENCODER.encode(fields)
+    text = encode(fields)
     return text.replace("\x7f", "\\u007f") if "\x7f" in text else text
 
 
@@ -170,6 +88,6 @@ def _encode_bytes(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is not a type of JSON")
 
 
-_ENCODER = json.JSONEncoder(
+encode = json.JSONEncoder(
     separators=(",", ":"), check_circular=False, default=_encode_bytes, allow_nan=False
-)
+).encode

@@ -5,11 +5,15 @@ go to forked workers in turn, and their results are awaited in the same turn. Th
 two batches for each worker, each of a thousand exchanges or a megabyte. A larger exchange never goes to a
 worker (`PackedBatch.is_large`).
 
+Texts come back in memory that a worker and the reading process share. Through a pipe each byte would be
+copied five times more, and the lines of a million exchanges take 1.5 GB.
+
 A worker ends when its pipe ends, however the reading process has ended. It ignores SIGINT, since the reading
 process decides what an interrupt means.
 """
 
 import gc
+import mmap
 import multiprocessing
 import signal
 import sys
@@ -21,13 +25,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from kdissect.exchanges.exchange import connection_of
 from kdissect.files import processor_count
 
 if TYPE_CHECKING:
-    from kdissect.dump.jsonl import ConnectionReader
+    from kdissect.dump.heading import ConnectionReader
 
 BATCH_EXCHANGES = 1 << 10
 FIRST_EXCHANGES = 1 << 5  # of the first batch: its lines should appear at once
@@ -36,8 +40,12 @@ LARGE_BYTES = 8 << 20
 WORTH_WORKERS = 4096  # exchanges, which one process writes in the time that others take to start
 DEPTH = 2  # batches that each worker has at a time, so that none waits for the reader
 
+PLACE_BYTES = 4 << 20  # for the text of a batch, which is larger only if frames repeat much in it
+
 T = TypeVar("T")
-R = TypeVar("R")
+Work: TypeAlias = Callable[[T], tuple[int, bytes]]
+"""Returns a number of exchanges and their text."""
+Text: TypeAlias = bytes | memoryview
 
 
 class WorkerLostError(Exception):
@@ -103,69 +111,112 @@ class BatchFacts:
         return self.connections[connection].mechanism
 
 
-class OrderedWorkers(Generic[T, R]):
-    """Forked processes that apply a function to items. It is a context manager, and its end is theirs."""
+class SharedTexts:
+    """Memory that a worker shares with the reading process: a place for each text that may be under way.
 
-    def __init__(self, work: Callable[[T], R], processes: int) -> None:
+    Both sides use the places in turn. A worker has at most DEPTH items, and the reading process is done with
+    a text before it hands over another item. So a place is free when its turn comes.
+    """
+
+    def __init__(self) -> None:
+        self._memory = memoryview(mmap.mmap(-1, DEPTH * PLACE_BYTES))
+        self._turn = 0
+
+    def put(self, text: bytes) -> int | bytes:
+        """Put a text into the next place. Return its length, or the text itself if it is too long."""
+        place = self._next_place()
+        if len(text) > len(place):
+            return text
+        place[: len(text)] = text
+        return len(text)
+
+    def take(self, told: int | bytes) -> Text:
+        """Return the text of which `put` told this."""
+        place = self._next_place()
+        return told if isinstance(told, bytes) else place[:told]
+
+    def _next_place(self) -> memoryview:
+        first = self._turn % DEPTH * PLACE_BYTES
+        self._turn += 1
+        return self._memory[first : first + PLACE_BYTES]
+
+
+class _Child(NamedTuple):
+    """One of the processes, as the reading process knows it."""
+
+    process: BaseProcess
+    pipe: Connection
+    texts: SharedTexts
+
+
+class OrderedWorkers(Generic[T]):
+    """Forked processes that make texts of items. It is a context manager, and its end is theirs.
+
+    A text that is returned may be used until the next one is asked for.
+    """
+
+    def __init__(self, work: Work[T], processes: int) -> None:
         fork = multiprocessing.get_context("fork")
-        self._children: list[tuple[BaseProcess, Connection]] = []
-        self._awaited: deque[Connection] = deque()
+        self._children: list[_Child] = []
+        self._awaited: deque[_Child] = deque()
         self._turn = 0
         sys.stdout.flush()  # or each process would write what waits there
         gc.freeze()  # collecting garbage would copy the memory that processes share
         for _ in range(processes):
             here, there = fork.Pipe()
-            process = fork.Process(target=_work, args=(work, there, here), daemon=True)
+            texts = SharedTexts()
+            process = fork.Process(target=_work, args=(work, there, here, texts), daemon=True)
             process.start()
             there.close()
-            self._children.append((process, here))
+            self._children.append(_Child(process, here, texts))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, pipe in self._children:
-            process.kill()
-            process.join()
-            pipe.close()
+        for child in self._children:
+            child.process.kill()
+            child.process.join()
+            child.pipe.close()
         gc.unfreeze()
 
-    def put(self, item: T) -> Iterator[R]:
+    def put(self, item: T) -> Iterator[tuple[int, Text]]:
         """Hand over an item. Yield the results of earlier ones that have to make room, in order."""
         while len(self._awaited) >= DEPTH * len(self._children):
             yield self._next()
-        _, pipe = self._children[self._turn % len(self._children)]
+        child = self._children[self._turn % len(self._children)]
         self._turn += 1
         try:
-            pipe.send(item)
+            child.pipe.send(item)
         except OSError:
             raise WorkerLostError("a process that makes lines has died") from None
-        self._awaited.append(pipe)
+        self._awaited.append(child)
 
-    def rest(self) -> Iterator[R]:
+    def rest(self) -> Iterator[tuple[int, Text]]:
         """Yield all results that are still awaited, in order."""
         while self._awaited:
             yield self._next()
 
-    def _next(self) -> R:
+    def _next(self) -> tuple[int, Text]:
         """Return the next result. Raise what the function raised, and WorkerLostError."""
+        child = self._awaited.popleft()
         try:
-            result: R | Exception = self._awaited.popleft().recv()
+            result: tuple[int, int | bytes] | Exception = child.pipe.recv()
         except (EOFError, OSError):
             raise WorkerLostError("a process that makes lines has died") from None
         if isinstance(result, Exception):
             raise result
-        return result
+        count, told = result
+        return count, child.texts.take(told)
 
 
-def texts_in_order(
-    batches: Iterable[PackedBatch], texts_of: Callable[[PackedBatch], tuple[int, bytes]]
-) -> Iterator[tuple[int, bytes]]:
+def texts_in_order(batches: Iterable[PackedBatch], texts_of: Work[PackedBatch]) -> Iterator[tuple[int, Text]]:
     """Yield what a function returns for each batch, in order: a number of exchanges and their text.
 
-    More than a few exchanges are made into texts by several processes.
+    A text may be used until the next one is asked for. More than a few exchanges are made into texts by
+    several processes.
     """
-    workers: OrderedWorkers[PackedBatch, tuple[int, bytes]] | None = None
+    workers: OrderedWorkers[PackedBatch] | None = None
     read = 0
     with ExitStack() as ends:
         for batch in batches:
@@ -182,7 +233,7 @@ def texts_in_order(
             yield from workers.rest()
 
 
-def _work(work: Callable[[T], R], pipe: Connection, other_end: Connection) -> None:
+def _work(work: Work[T], pipe: Connection, other_end: Connection, texts: SharedTexts) -> None:
     """Be one of the processes."""
     other_end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -191,8 +242,10 @@ def _work(work: Callable[[T], R], pipe: Connection, other_end: Connection) -> No
     # The reader hands over the next item while the result of this one waits in the pipe.
     Thread(target=_receive, args=(pipe, items), daemon=True).start()
     while (item := items.get()) is not None:
+        result: tuple[int, int | bytes] | Exception
         try:
-            result: R | Exception = work(item)
+            count, text = work(item)
+            result = count, texts.put(text)
         except Exception as error:  # noqa: BLE001 - raised again by the reading process
             result = error
         try:

@@ -21,8 +21,10 @@ from kdissect.protocol.metadata_records import RECORD_TYPES, metadata_header
 from kdissect.protocol.records.batches import (
     CODEC_BITS,
     CODEC_NAMES,
+    CONTROL,
     LOG_APPEND_TIME,
     PREFIX_BYTES,
+    TRANSACTIONAL,
     FieldRest,
     read_header,
     rest_of_field,
@@ -112,10 +114,11 @@ def _batch_headers(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         end = stop
     rest = rest_of_field(data, end)
     if rest is not None:
-        yield end, _rest(rest)
+        yield end, describe_rest(rest)
 
 
-def _rest(rest: FieldRest) -> dict[str, Any]:
+def describe_rest(rest: FieldRest) -> dict[str, Any]:
+    """Return what stands behind the last whole batch of a field."""
     if not rest.is_cut:
         return {"fault": f"no batch at byte {rest.start}: magic {rest.magic}, length {rest.length}"}
     size = "" if rest.length is None else f" of {PREFIX_BYTES + rest.length}"
@@ -124,14 +127,20 @@ def _rest(rest: FieldRest) -> dict[str, Any]:
 
 def _batch(data: bytes, start: int) -> dict[str, Any]:
     header = read_header(data, start)
-    words = [CODEC_NAMES.get(header.codec, f"codec {header.codec}")]
-    words.append(TIMESTAMP_TYPES[header.log_append_time])
-    words += ["transactional"] if header.transactional else []
-    words += ["control"] if header.control else []
+    words = batch_attributes(header.attributes)
     if header.delete_horizon_ms is not None:
-        horizon = timestamp_text(header.delete_horizon_ms) or header.delete_horizon_ms
-        words.append(f"delete horizon {horizon}")
-    return header._asdict() | {"_attributes": ", ".join(words)}
+        words += f", delete horizon {timestamp_text(header.delete_horizon_ms) or header.delete_horizon_ms}"
+    return header._asdict() | {"_attributes": words}
+
+
+def batch_attributes(attributes: int) -> str:
+    """Return the attributes of a batch of magic 2 in words, without the time that they may announce."""
+    codec = attributes & CODEC_BITS
+    words = [CODEC_NAMES.get(codec, f"codec {codec}")]
+    words.append(TIMESTAMP_TYPES[bool(attributes & LOG_APPEND_TIME)])
+    words += ["transactional"] if attributes & TRANSACTIONAL else []
+    words += ["control"] if attributes & CONTROL else []
+    return ", ".join(words)
 
 
 def _message(data: bytes, position: int, magic: int) -> dict[str, Any]:

@@ -4,12 +4,15 @@ An exchange waits for its turn as bytes (see `external_sort`): its row, as `stre
 its frames.
 """
 
+from struct import Struct
 from typing import NamedTuple
 
-from kdissect.jit.rows import row_bytes, row_of_bytes, row_size
+from kdissect.jit.rows import Records, row_size
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
+    REQUEST_SIDE,
+    RESPONSE_SIDE,
     SASL_TOKEN,
     STATUS_NAMES,
     Bytes,
@@ -17,7 +20,11 @@ from kdissect.streams.flow_state import (
     FrameRow,
 )
 
-_ROW_BYTES = row_size(ExchangeRow)
+_ROW = Struct(f"={row_size(ExchangeRow) // 8}q")
+_FRAME_FIELDS = row_size(FrameRow) // 8
+_OF_EXCHANGE = 2 * _FRAME_FIELDS  # number of the first field behind the two frames
+_ENDS = ("start", "stop")  # of a frame in the arena
+_CONNECTION = Struct(f"={8 * _OF_EXCHANGE}xq")
 
 
 class CapturedFrame(NamedTuple):
@@ -68,46 +75,53 @@ class Exchange(NamedTuple):
         return latency if latency >= 0 else None
 
 
-def pack(row: ExchangeRow, arena: Bytes) -> bytes:
-    """Return a finished exchange as bytes: its row, then the bytes of its frames, which lie in the arena."""
-    request, response = row.request, row.response
-    frames = arena[request.start : request.stop].tobytes() + arena[response.start : response.stop].tobytes()
-    return row_bytes(row) + frames
+def pack(exchanges: Records, arena: Bytes) -> list[bytes]:
+    """Return finished exchanges as bytes, each its row and then its frames, which lie in the arena.
+
+    `exchanges` are rows of `flow_state.ExchangeRow`.
+    """
+    rows, frames = exchanges.tobytes(), arena.data
+    starts = range(0, len(rows), _ROW.size)
+    places = [exchanges[side][end].tolist() for side in (REQUEST_SIDE, RESPONSE_SIDE) for end in _ENDS]
+    return [
+        b"".join((rows[at : at + _ROW.size], frames[sent:sent_stop], frames[answered:answered_stop]))
+        for at, sent, sent_stop, answered, answered_stop in zip(starts, *places, strict=True)
+    ]
 
 
 def unpack(packed: bytes) -> Exchange:
     """Return the exchange that `pack` made bytes of."""
-    row = row_of_bytes(ExchangeRow, packed)
-    middle = _ROW_BYTES + row.request.stop - row.request.start
-    is_orphan, is_token = row.status == ORPHAN_RESPONSE, row.status == SASL_TOKEN
-    is_kafka07 = row.api_version == BEFORE_VERSIONS
+    row = _ROW.unpack_from(packed)
+    request, response = row[:_FRAME_FIELDS], row[_FRAME_FIELDS:_OF_EXCHANGE]
+    connection, ordinal, status, api_key, api_version, correlation_id, in_flight, _ = row[_OF_EXCHANGE:]
+    middle = _ROW.size + request[1] - request[0]
+    is_orphan, is_token = status == ORPHAN_RESPONSE, status == SASL_TOKEN
+    is_kafka07 = api_version == BEFORE_VERSIONS
     has_header = not (is_orphan or is_token)
     return Exchange(
-        connection=row.connection,
-        ordinal=row.ordinal if has_header else None,
-        status=STATUS_NAMES[row.status],
-        api_key=row.api_key if has_header else None,
-        api_version=row.api_version if has_header and not is_kafka07 else None,
-        correlation_id=None if is_token or is_kafka07 else row.correlation_id,
-        in_flight=row.in_flight if has_header else None,
-        request=None if is_orphan else _frame(row.request, packed[_ROW_BYTES:middle]),
-        response=_frame(row.response, packed[middle:]) if row.response.start > 0 else None,
-        is_kafka07=is_kafka07,
-        is_token=is_token,
+        connection,
+        ordinal if has_header else None,
+        STATUS_NAMES[status],
+        api_key if has_header else None,
+        api_version if has_header and not is_kafka07 else None,
+        None if is_token or is_kafka07 else correlation_id,
+        in_flight if has_header else None,
+        None if is_orphan else _frame(request, packed[_ROW.size : middle]),
+        _frame(response, packed[middle:]) if response[0] > 0 else None,
+        is_kafka07,
+        is_token,
     )
 
 
 def connection_of(packed: bytes) -> int:
     """Return the row of the connection of the exchange that `pack` made bytes of."""
-    return row_of_bytes(ExchangeRow, packed).connection
+    connection: int = _CONNECTION.unpack_from(packed)[0]
+    return connection
 
 
-def _frame(row: FrameRow, data: bytes) -> CapturedFrame:
+def _frame(row: tuple[int, ...], data: bytes) -> CapturedFrame:
+    """Return a frame from the fields of its row, in their order."""
+    start, _, frame_stop, first_ns, last_ns, packet, position = row
     return CapturedFrame(
-        data=data,
-        size=row.frame_stop - row.start,
-        first_ns=row.first_byte_ns,
-        last_ns=None if row.last_byte_ns < 0 else row.last_byte_ns,
-        packet=row.packet,
-        position=row.position,
+        data, frame_stop - start, first_ns, None if last_ns < 0 else last_ns, packet, position
     )

@@ -28,9 +28,9 @@ from kdissect.exchanges.prescan import (
     new_processor,
     scan_pieces,
 )
-from kdissect.jit.rows import Records, rows_of
+from kdissect.jit.rows import Records
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
 from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.tls_state import Plain
@@ -170,14 +170,21 @@ class ExchangeReader:
         if isinstance(self._prescan, LiveFacts):
             self._prescan.add(batch, self.identity)
         wanted = batch.exchanges[is_wanted(batch.exchanges, self)]
-        for row in rows_of(ExchangeRow, wanted):
-            frame = row.response if row.status == ORPHAN_RESPONSE else row.request
-            self._count += 1
-            key = (
-                frame.first_byte_ns,
-                frame.packet,
-                self.identity(row.connection),
-                row.ordinal,
-                self._count,  # several orphans in one packet: as they came
-            )
-            order.add(key, pack(row, batch.arena))
+        connections = wanted["connection"].tolist()
+        identity = {connection: self.identity(connection) for connection in set(connections)}
+        is_orphan = wanted["status"] == ORPHAN_RESPONSE
+        first_ns, packet = (
+            np.where(is_orphan, wanted[RESPONSE_SIDE][name], wanted[REQUEST_SIDE][name]).tolist()
+            for name in ("first_byte_ns", "packet")
+        )
+        keys = zip(
+            first_ns,
+            packet,
+            map(identity.__getitem__, connections),
+            wanted["ordinal"].tolist(),
+            range(self._count, self._count + len(wanted)),  # several orphans in one packet: as they came
+            strict=True,
+        )
+        self._count += len(wanted)
+        for key, packed in zip(keys, pack(wanted, batch.arena), strict=True):
+            order.add(key, packed)

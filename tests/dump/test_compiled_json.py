@@ -7,6 +7,7 @@ import pytest
 
 from kdissect.dump import jsonl
 from kdissect.dump.compiled_json import is_compiled, request_text, response_text
+from kdissect.dump.heading import exchange_heading
 from kdissect.exchanges.decoded import DecodedExchange, header_client_id
 from kdissect.exchanges.describe import DescribeOptions
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
@@ -63,15 +64,10 @@ def both_ways(request: bytes | None, response: bytes, key: int, version: int) ->
     """Return the line of an exchange as it is written, and as the plain way has it."""
     captured = [data and CapturedFrame(data, len(data), 5, 6, 7) for data in (request, response)]
     exchange = Exchange(0, 3, "answered", key, version, 7, 1, captured[0] or None, captured[1] or None)
-    lines = []
-    for write in (
-        jsonl.exchange_line,
-        lambda *given: jsonl.json_line(jsonl.exchange_object(*given)),
-    ):
-        decoded = DecodedExchange(exchange)
-        heading = jsonl.exchange_heading(decoded, StubReader())  # type: ignore[arg-type]
-        lines.append(write(decoded, heading, DescribeOptions(NAMES)))
-    return lines[0], lines[1]
+    decoded, options, reader = DecodedExchange(exchange), DescribeOptions(NAMES), StubReader()
+    quick = jsonl.exchange_line(DecodedExchange(exchange), reader, options)
+    heading = exchange_heading(decoded, reader)
+    return quick, jsonl.json_line(jsonl.exchange_object(decoded, heading, options))
 
 
 @pytest.mark.parametrize("key", APIS)

@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from kdissect.dump.exchange_text import brief_line, full_lines
-from kdissect.dump.jsonl import (
-    exchange_heading,
-    exchange_object,
-    json_line,
-)
+from kdissect.dump.heading import exchange_heading
+from kdissect.dump.jsonl import exchange_object, json_line
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import DescribeOptions
 from kdissect.exchanges.exchange import Exchange

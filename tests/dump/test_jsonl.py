@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
+from kdissect.dump.heading import exchange_heading
+from kdissect.dump.jsonl import exchange_object, json_line
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import DescribeOptions
 from kdissect.exchanges.exchange import CapturedFrame, Exchange

@@ -14,6 +14,7 @@ from kdissect.dump.line_workers import (
     BATCH_EXCHANGES,
     FIRST_EXCHANGES,
     LARGE_BYTES,
+    PLACE_BYTES,
     ConnectionHeading,
     OrderedWorkers,
     WorkerLostError,
@@ -42,13 +43,22 @@ def work(number: int) -> tuple[int, bytes]:
         raise ValueError("no number")
     if number == -2:
         os._exit(1)
-    return number, bytes(1 << 18)  # more than a pipe holds
+    return number, text_of(number)
+
+
+def text_of(number: int) -> bytes:
+    """Return a text; some are longer than the place that they may have."""
+    return bytes([number]) * (PLACE_BYTES + 1 if number % 7 == 3 else number * 1000)
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
-    with OrderedWorkers(work, 3) as workers:
-        numbers = [result[0] for number in range(40) for result in workers.put(number)]
-        numbers += [result[0] for result in workers.rest()]
+    def results() -> Iterator[tuple[int, bytes | memoryview]]:
+        with OrderedWorkers(work, 3) as workers:
+            for number in range(40):
+                yield from workers.put(number)
+            yield from workers.rest()
+
+    numbers = [number for number, text in results() if text == text_of(number)]
     assert numbers == list(range(40))
 
 

@@ -33,9 +33,9 @@ def test_one_entry_that_blocks_all_others_costs_disk_and_not_memory() -> None:
     payload = b"x" * 600
     for number in range(1, 2001):
         order.add(key(number), payload)
-        assert sum(len(each[1]) + ENTRY_BYTES for each in order._heap if each[2] is None) <= 21_000
+        assert sum(len(payload) + ENTRY_BYTES for _, payload in order._waiting) <= 21_000
         assert not list(order.pop_before(1))
-    assert len(order._heap) < 2000 * 1000 / 20_000 + 25
+    assert len(order._waiting) + len(order._runs) < 2000 * 1000 / 20_000 + 25
     order.add(key(0), b"first")
     assert next(order.pop_before(None)) == b"first"
     assert list(order.pop_before(1000)) == [payload] * 999
@@ -58,3 +58,15 @@ def test_an_equal_time_is_not_before() -> None:
     order.add(key(5), b"five")
     assert not list(order.pop_before(5))
     assert list(order.pop_before(6)) == [b"five"]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 20])
+def test_what_is_added_while_others_leave_has_its_place(memory_bytes: int) -> None:
+    order = ExternalSort(memory_bytes)
+    for number in (1, 5):
+        order.add(key(number), b"%d" % number)
+    leaving = order.pop_before(None)
+    given = [next(leaving)]
+    order.add(key(3), b"3")
+    assert [*given, *leaving] == [b"1", b"3", b"5"]
+    order.close()
