@@ -98,12 +98,12 @@ def spark_engine(
     notice = _notice(arguments)
     settings = SparkSettings(master=arguments.master, notice=notice, with_sql=with_sql)
     here = figures_only and runs_in_process(settings, paths)
+    if line := reading_line(paths):  # first: finding a Java and starting it takes longer than all before
+        notice(line)
     with (
         InProcessEngine.start(settings) if here else engine_for(settings) as engine,
         spark_errors_explained(engine),
     ):
-        if line := reading_line(paths):
-            notice(line)
         if engine.settings.local and kernel_cache.is_missing():
             notice("first run: compiling, once, for a minute")
             kernel_cache.compile_first()
