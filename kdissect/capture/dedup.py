@@ -17,12 +17,8 @@ fragment, and that fragment on another one, each no farther away than `packets.i
 
 import numpy as np
 
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    Int64s,
-    folded,
-    u32,
-)
+from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.formats.record_table import folded, u32
 from kdissect.capture.packets import headers
 from kdissect.jit.decorators import jit_inline
 

@@ -5,10 +5,9 @@ the hashes of keys leads to the last piece of a connection.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.capture import segment_index as packed
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.packets import headers
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
 
@@ -49,8 +48,6 @@ BUCKET_MULTIPLIERS = np.array(  # arbitrary odd numbers, the same for every work
 )
 B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
 NO_NEWS = 1 << 32  # above all acknowledgment numbers
-
-Int32s = NDArray[np.int32]
 
 
 @jit_inline

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bytes, Int32s, Int64s
 from kdissect.capture import segment_index as packed
 from kdissect.capture.dedup import is_copy, new_seen
 from kdissect.capture.flow_pieces import (
@@ -30,7 +31,6 @@ from kdissect.capture.flow_pieces import (
     PACKETS_BA,
     PIECE_FIELDS,
     ZERO_WINDOWS,
-    Int32s,
     descriptor_flags,
     fill_slots,
     find_piece,
@@ -39,7 +39,7 @@ from kdissect.capture.flow_pieces import (
     opened_by_of,
     write_key,
 )
-from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS, Bytes, Int64s
+from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS
 from kdissect.capture.packets import headers, ip_fragments
 from kdissect.capture.packets.headers import read_packet
 from kdissect.capture.packets.ip_fragments import (

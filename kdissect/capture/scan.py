@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect import limits
+from kdissect.array_types import Int64s
 from kdissect.capture import flow_pieces, flow_table
 from kdissect.capture.flow_table import (
     FlowTable,
@@ -28,7 +29,6 @@ from kdissect.capture.formats.record_reader import (
     RecordLayout,
     RecordReader,
 )
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import Split, interface_table
 from kdissect.capture.packets.headers import HEAD_BYTES
 from kdissect.capture.segment_index import (

@@ -22,10 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner, prefetch
-
-Int64s = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 PIECES = pa.schema(
     [

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.jit.rows import array_of
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import OPEN, TLS, TLS_PASSED, Int64s, State
+from kdissect.streams.flow_state import OPEN, TLS, TLS_PASSED, State
 from kdissect.streams.processor import CLOSED_NS, Endpoints, FlowProcessor
 from kdissect.streams.tls.tls_state import Plain
 

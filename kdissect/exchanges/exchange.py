@@ -7,6 +7,7 @@ its frames.
 from struct import Struct
 from typing import NamedTuple
 
+from kdissect.array_types import Bytes
 from kdissect.jit.rows import Records, row_size
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
@@ -15,7 +16,6 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     SASL_TOKEN,
     STATUS_NAMES,
-    Bytes,
     ExchangeRow,
     FrameRow,
 )

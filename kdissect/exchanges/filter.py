@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.exchanges.decoded import NO_KEY, DecodedExchange
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention, finder
@@ -27,16 +28,9 @@ from kdissect.protocol.visitor import (
     coordinator_type,
     resource_type,
 )
-from kdissect.streams.flow_state import (
-    BEFORE_VERSIONS,
-    ORPHAN_RESPONSE,
-    STATUS_NAMES,
-    ExchangeRow,
-    Int64s,
-)
+from kdissect.streams.flow_state import BEFORE_VERSIONS, ORPHAN_RESPONSE, STATUS_NAMES, ExchangeRow
 from kdissect.tables.filters import (
     Filter,
-    Mask,
     current_api_keys,
     in_window,
     matches,
@@ -71,7 +65,7 @@ class ExchangeFilter(Filter):
     connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
     slower_than_ns: int | None = None
 
-    def header_mask(self, exchanges: Records, reader: ConnectionLookup) -> Mask:
+    def header_mask(self, exchanges: Records, reader: ConnectionLookup) -> Bools:
         """Return which exchanges, rows of `flow_state.ExchangeRow`, are selected as far as headers tell."""
         orphan = exchanges["status"] == ORPHAN_RESPONSE
         began = np.where(
@@ -109,7 +103,7 @@ class ExchangeFilter(Filter):
                 row[name]["last_byte_ns"] = -1 if frame.last_ns is None else frame.last_ns
         return bool(self.header_mask(row, reader)[0])
 
-    def _on_connections(self, connection: Int64s, reader: ConnectionLookup) -> Mask:
+    def _on_connections(self, connection: Int64s, reader: ConnectionLookup) -> Bools:
         rows, index = np.unique(connection, return_inverse=True)
         wanted = [
             not self.connections.isdisjoint((str(reader.identity(row)), *reader.addresses(row)))
@@ -117,7 +111,7 @@ class ExchangeFilter(Filter):
         ]
         return np.array(wanted, bool)[index]
 
-    def _at_brokers(self, connection: Int64s, reader: ConnectionLookup) -> Mask:
+    def _at_brokers(self, connection: Int64s, reader: ConnectionLookup) -> Bools:
         rows, index = np.unique(connection, return_inverse=True)
         servers = (parse_address(reader.addresses(row)[1]) for row in rows.tolist())
         wanted = [matches_broker(host, port, self.brokers, reader.nodes) for host, port in servers]

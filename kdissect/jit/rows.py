@@ -130,19 +130,6 @@ def rows_of(kind: type[R], array: Records) -> list[R]:
     return list(RowTable(kind, array))
 
 
-def row_bytes(row: Row) -> bytes:
-    """Return the memory of a row.
-
-    Its fields follow each other, 8 bytes each, in the order of this machine.
-    """
-    return bytes(cast("Any", row))
-
-
-def row_of_bytes(kind: type[R], data: bytes) -> R:
-    """Return a row from the bytes that `row_bytes` gave, and that `data` begins with."""
-    return cast("R", cast("Any", kind).from_buffer_copy(data))
-
-
 def row_size(kind: type[Row]) -> int:
     """Return how many bytes a row takes."""
     return ctypes.sizeof(cast("Any", kind))

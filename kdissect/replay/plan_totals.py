@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.load.known_requests import AlikeGroups
 from kdissect.replay.load.replay_items import ReplayItem, ReplayItems
 from kdissect.replay.load.request_table import ROWS_AT_ONCE
-from kdissect.streams.flow_state import Int64s
 from kdissect.text import format_uuid
 
 SENT, SKIPPED = 1, 2

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kdissect.array_types import Bools
 from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_topic_names
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
@@ -22,7 +23,6 @@ from kdissect.slice.packet_selection import CommentNames, PacketSelection
 from kdissect.slice.stream_overlay import PlainParts, StreamOverlay
 from kdissect.streams.flow_state import TLS, TLS_PASSED
 from kdissect.streams.tls.tls_state import Plain
-from kdissect.tables.filters import Mask
 
 
 class AnonymizedStreams:
@@ -38,7 +38,7 @@ class AnonymizedStreams:
         rows = {one.connection for several in selection.occupants.values() for one in several if one.wanted}
         wanted = np.array(sorted(rows), np.int64)
 
-        def is_wanted(exchanges: Records, _reader: ExchangeReader) -> Mask:
+        def is_wanted(exchanges: Records, _reader: ExchangeReader) -> Bools:
             return np.isin(exchanges["connection"], wanted)
 
         def observe(connection: int, part: Plain) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.capture.formats.record_table import Bytes, Int64s, u8, u16
+from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.formats.record_table import u8, u16
 from kdissect.capture.packets.headers import FRAGMENT_HEADER, HEAD_BYTES, TCP, extension_length, is_extension
 from kdissect.capture.packets.link_layer import KIND, LINK_TABLE, SKIP, TYPE_AT, behind_link
 from kdissect.capture.packets.tunnels import MOST_NESTED, behind_tunnel

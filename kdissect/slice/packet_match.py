@@ -15,16 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.formats.record_reader import ReadOutcome, RecordLayout, RecordReader
-from kdissect.capture.formats.record_table import (
-    AT,
-    CAPTURED,
-    LINK_TYPE,
-    ORIGINAL,
-    TIME_NS,
-    Bytes,
-    Int64s,
-)
+from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS
 from kdissect.capture.index.splits import Split, interface_table
 from kdissect.capture.packets import headers
 from kdissect.capture.packets.headers import HEAD_BYTES, read_packet

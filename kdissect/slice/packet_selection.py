@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.external_sort import ExternalSort
@@ -27,7 +28,6 @@ from kdissect.jit.rows import Records
 from kdissect.slice.message_comment import message_comments
 from kdissect.streams.flow_state import ORPHAN_RESPONSE
 from kdissect.streams.processor import Endpoints
-from kdissect.tables.filters import Mask
 
 COMMENTS_ON_A_PACKET = 20
 
@@ -54,7 +54,7 @@ class ConnectionSpan(NamedTuple):
     begin_ns: int
     end_ns: int
 
-    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
+    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Bools:
         """Return which rows of `flow_state.ExchangeRow` are on these connections and under way then."""
         request, response = exchanges["request"], exchanges["response"]
         orphan, answered = exchanges["status"] == ORPHAN_RESPONSE, response["start"] > 0
@@ -63,7 +63,7 @@ class ConnectionSpan(NamedTuple):
         ended = np.where(answered, answer_ns, self.end_ns)
         rows, index = np.unique(exchanges["connection"], return_inverse=True)
         known = np.array([reader.identity(row) in self.connections for row in rows.tolist()], bool)
-        mask: Mask = known[index] & (began <= self.end_ns) & (ended >= self.begin_ns)
+        mask: Bools = known[index] & (began <= self.end_ns) & (ended >= self.begin_ns)
         return mask
 
 
@@ -77,7 +77,7 @@ class SliceRequest:
     around_ns: int = 0  # before and after a selected exchange, for SliceScope.AROUND
     span: ConnectionSpan | None = None  # only these connections, and they even without exchanges
 
-    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
+    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Bools:
         """Return which rows of `flow_state.ExchangeRow` are selected as far as headers tell."""
         wanted = self.filter.header_mask(exchanges, reader)
         if self.span:

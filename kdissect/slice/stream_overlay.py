@@ -15,8 +15,8 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.slice.blank_records import BLANK
-from kdissect.streams.flow_state import Int64s
 
 LENGTH_BYTES = 4  # of the length in front of a frame
 Stream = tuple[int, int]  # row of a connection, and 0 for bytes from end A, 1 for those from B

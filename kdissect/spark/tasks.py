@@ -107,18 +107,20 @@ def build_tables(
     treatment: TableOptions,
     wanted: Sequence[str] = (),
     tcp_step_ns: int = STEP_NS,
-    coded: bool = False,
+    as_arrays: bool = False,
     decoder: PayloadDecoder | None = None,
 ) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
 
-    With `coded`, exchanges and partitions are arrays, unless names are replaced: figures need no Arrow.
+    With `as_arrays`, exchanges and partitions are arrays, unless names are replaced: figures need no Arrow.
     """
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
-    coded = coded and treatment.pseudonyms is None
+    as_arrays = as_arrays and treatment.pseudonyms is None
     decoder = decoder or PayloadDecoder()
-    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns, coded, decoder):
+    for tables in dissect_batches(
+        batches, splits, treatment.keys, on_request, tcp_step_ns, as_arrays, decoder
+    ):
         kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
@@ -166,7 +168,7 @@ def summary_step(
         treatment,
         (*wanted, *(TCP_TABLES if steps is not None else ())),
         STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns),
-        coded=True,
+        as_arrays=True,
     )
     if known is not None:
         tables_of_splits = known.taken_from(tables_of_splits)

@@ -8,8 +8,9 @@ are few: to copy them twice costs less than two arenas, which would take 30 MB m
 
 import numpy as np
 
+from kdissect.array_types import Bytes
 from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner
-from kdissect.streams.flow_state import SCRATCH, Bytes, FrameRow, State
+from kdissect.streams.flow_state import SCRATCH, FrameRow, State
 
 FIRST_OFFSET = 1  # byte 0 stays unused, because a message that starts at 0 is not there
 SPARE = 2  # an arena that is too small is replaced by one that is larger than needed by this fraction

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import FLAGS
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.arena import renew_arena
@@ -49,8 +50,6 @@ from kdissect.streams.flow_state import (
     SASL_TOKEN,
     TLS_READY,
     TOO_MUCH_HELD,
-    Bytes,
-    Int64s,
     State,
 )
 from kdissect.streams.memory_budget import heaviest, held_by_each

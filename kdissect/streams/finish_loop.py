@@ -12,6 +12,7 @@ The client's direction always comes first: the server's last frames may answer r
 complete.
 """
 
+from kdissect.array_types import Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.protocol.integers import int32_at
 from kdissect.streams.chunks import leave_gap, skip, view
@@ -24,7 +25,6 @@ from kdissect.streams.flow_state import (
     NOT_ENDING,
     TLS,
     UNDECIDED,
-    Int64s,
     State,
     is_kafka,
     is_kafka07,

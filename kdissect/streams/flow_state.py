@@ -25,14 +25,9 @@ number in its file`. A node is the row number of a chunk or of a waiting exchang
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.jit.rows import Row, RowTable, row_type
-
-Int64s = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 
 @row_type

@@ -9,10 +9,11 @@ the rest says.
 A search looks only where a packet's payload begins, because nothing in the bytes marks a boundary.
 """
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.chunks import skip, view, view_from
-from kdissect.streams.flow_state import Bytes, Int64s, State
+from kdissect.streams.flow_state import State
 from kdissect.streams.frame_search import begin_frame, search_from
 from kdissect.streams.framing import FrameVerdict, read_length
 from kdissect.streams.request_header import (

@@ -13,10 +13,8 @@ read from the capture again, in front of the payload.
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.streams.flow_state import Bytes, Int64s
+from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.streams.payload_reader import plan, read_ranges
-
-Marked = NDArray[np.bool_]
 
 IPV4_HEADER, TCP_HEADER, LONGEST_TCP_HEADER = 20, 20, 60
 HEAD = IPV4_HEADER + LONGEST_TCP_HEADER  # bytes in front of a payload that are looked at
@@ -25,7 +23,7 @@ SEQUENCE_MASK = (1 << 20) - 1
 TIMESTAMP = (8, 10)  # kind and length of the option
 
 
-def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Marked) -> Int64s:
+def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Bools) -> Int64s:
     """Return for each segment the row of the last one before it that is the same packet, -1 if there is none.
 
     Rows are segments of one file in the order of the capture; their payload begins at `places`, and `keys`
@@ -51,7 +49,7 @@ def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Marked) -> 
     return found
 
 
-def _of_repeated_sequence(sequences: Int64s, repeats: Marked) -> Int64s:
+def _of_repeated_sequence(sequences: Int64s, repeats: Bools) -> Int64s:
     """Return the rows whose sequence number is that of one that repeats, and a few more.
 
     That is cheap, and leaves few to sort.
@@ -70,7 +68,7 @@ def _heads(path: str, places: Int64s) -> Bytes:
     return np.lib.stride_tricks.sliding_window_view(read, HEAD)[at]
 
 
-def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Marked]:
+def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Bools]:
     """Return of each packet what its copies have in common, and whether that tells it from a retransmission.
 
     The length field and the sequence number together tell where the TCP header begins.

@@ -14,9 +14,10 @@ the limit is a large step on purpose: looking at all connections must be rare.
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.streams.chunks import CHUNK_BYTES
-from kdissect.streams.flow_state import Int64s, State
+from kdissect.streams.flow_state import State
 from kdissect.streams.waiting_queue import WAITING_BYTES
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import (
     CAPTURED,
     FLAG_RST,
@@ -31,15 +32,7 @@ from kdissect.capture.segment_index import (
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
 from kdissect.streams.carry.value_bytes import Value
-from kdissect.streams.flow_state import (
-    DIFFERS,
-    PACKET_BITS,
-    PROBES,
-    REPEATS,
-    Bytes,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import DIFFERS, PACKET_BITS, PROBES, REPEATS, State
 from kdissect.streams.late_duplicates import earlier_copies
 from kdissect.streams.payload_reader import read_ranges
 

@@ -9,10 +9,10 @@ buffer.
 
 import numpy as np
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.storage import open_storage
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
-from kdissect.streams.flow_state import Bytes, Int64s
 
 # Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
 READ_THROUGH = 32 << 10

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect import limits
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import (
     ACK,
@@ -36,7 +37,7 @@ from kdissect.jit.rows import array_of
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
-from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
+from kdissect.streams.flow_state import PACKET_BITS, State
 from kdissect.streams.payload_reader import plan, read_ranges
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_state import Plain, TlsFacts

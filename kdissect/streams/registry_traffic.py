@@ -18,17 +18,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
-from kdissect.capture.segment_index import (
-    ACK,
-    CAPTURED,
-    FLAG_B_TO_A,
-    FLAGS,
-    OFFSET,
-    SEQ,
-    Int64s,
-    unpack,
-)
+from kdissect.capture.segment_index import ACK, CAPTURED, FLAG_B_TO_A, FLAGS, OFFSET, SEQ, unpack
 from kdissect.capture.storage import CaptureStorage, open_storage
 from kdissect.payload.captured_registry import INTERESTING, CapturedRegistry
 from kdissect.payload.http_messages import METHODS, MOST_LINE, HttpRequest, read_reply, read_request

@@ -12,10 +12,10 @@ looked at, too.
 import numpy as np
 
 from kdissect import limits
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
-from kdissect.streams.flow_state import Bytes, Int64s
 
 MAX_FRAME = limits.FRAME_BYTES
 NO, UNSURE, MAYBE, YES = range(4)  # UNSURE: the next bytes will show it; MAYBE: others may, some time

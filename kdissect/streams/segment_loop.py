@@ -5,6 +5,7 @@ settled by its acknowledgment, then every complete frame is taken off the stream
 the states and handles the stops.
 """
 
+from kdissect.array_types import Int64s
 from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
@@ -21,14 +22,7 @@ from kdissect.capture.segment_index import (
     TIME,
 )
 from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
-from kdissect.streams.flow_state import (
-    DONE,
-    PORTS_REUSED,
-    Int64s,
-    SegmentRow,
-    State,
-    other_direction,
-)
+from kdissect.streams.flow_state import DONE, PORTS_REUSED, SegmentRow, State, other_direction
 from kdissect.streams.frame_loop import read_frames
 from kdissect.streams.reassembly import acknowledge, receive, settle
 from kdissect.streams.room import room_for_segment

@@ -7,6 +7,7 @@ a state with a larger one. Node numbers and offsets stay valid, since a pool kee
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.jit.rows import array_of, grown_table, integers_of, new_table
 from kdissect.streams.flow_state import (
     OTHER,
@@ -19,7 +20,6 @@ from kdissect.streams.flow_state import (
     DirectionRow,
     ExchangeRow,
     FrameRow,
-    Int64s,
     SegmentRow,
     State,
     StateCounters,

@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
-from kdissect.streams.flow_state import Int64s
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column_values import int_values, valid_mask
 
-Bools: TypeAlias = NDArray[np.bool_]
 ArrayColumn: TypeAlias = NumberColumn | CodedText | Bools
 """Whole numbers, texts, or flags of which none is null."""
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
-from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.text import UUID_CHARACTERS, escape_cell
 
 UUID_BYTES = 16

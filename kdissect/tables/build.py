@@ -18,12 +18,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import array_of
 from kdissect.payload.payload_decoder import PayloadDecoder
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, SASL_TOKEN, TLS, TLS_PASSED, Int64s
+from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, SASL_TOKEN, TLS, TLS_PASSED
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
@@ -38,7 +39,7 @@ from kdissect.tables.connections import (
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
-from kdissect.tables.message_columns import Bools, MessageColumns, read_messages
+from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
@@ -63,7 +64,7 @@ def dissect_batches(
     keys: KeyLog = NO_KEYS,
     wanted: Collection[str] = (),
     tcp_step_ns: int = STEP_NS,
-    coded: bool = False,
+    as_arrays: bool = False,
     decoder: PayloadDecoder = WITHOUT_SCHEMAS,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
@@ -72,7 +73,7 @@ def dissect_batches(
 
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
-    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `coded`, exchanges and
+    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `as_arrays`, exchanges and
     partitions are arrays, from which figures are counted. `decoder` decodes keys and values of RECORDS.
     """
     processor = new_flow_processor(
@@ -81,19 +82,19 @@ def dissect_batches(
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):
-            yield from exchange_tables(batch, processor, details, splits, wanted, coded, decoder)
+            yield from exchange_tables(batch, processor, details, splits, wanted, as_arrays, decoder)
     for batch in processor.close():
-        yield from exchange_tables(batch, processor, details, splits, wanted, coded, decoder)
+        yield from exchange_tables(batch, processor, details, splits, wanted, as_arrays, decoder)
     yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
-    yield from tcp_tables(processor, splits, wanted, coded)
+    yield from tcp_tables(processor, splits, wanted, as_arrays)
 
 
 def tcp_tables(
-    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str], coded: bool = False
+    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str], as_arrays: bool = False
 ) -> Iterator[Batches]:
     """Yield the tables about TCP that are wanted, of what is finished by now, in parts.
 
-    Steps are arrays if `coded`.
+    Steps are arrays if `as_arrays`.
     """
     if not {"tcp_steps", "tcp_spans"} & set(wanted):
         return
@@ -102,7 +103,7 @@ def tcp_tables(
     if "tcp_spans" in wanted:
         yield {"tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits)}
     if "tcp_steps" in wanted:
-        for rows in tcp_step_batches(processor.tcp, ends, client, coded):
+        for rows in tcp_step_batches(processor.tcp, ends, client, as_arrays):
             yield {"tcp_steps": rows}
 
 
@@ -137,10 +138,10 @@ def exchange_tables(
     details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
-    coded: bool = False,
+    as_arrays: bool = False,
     decoder: PayloadDecoder = WITHOUT_SCHEMAS,
 ) -> Iterator[Batches]:
-    """Yield batches of tables, by table name, for finished exchanges; arrays if `coded`."""
+    """Yield batches of tables, by table name, for finished exchanges; arrays if `as_arrays`."""
     extra = {}
     if "ends" in wanted:
         # Rows of connections are few numbers, so they are found without sorting.
@@ -152,20 +153,20 @@ def exchange_tables(
                 details.add_tokens(batch._replace(exchanges=rows))
             else:
                 part = batch._replace(exchanges=rows)
-                yield from exchange_tables(part, processor, details, splits, wanted, coded, decoder)
+                yield from exchange_tables(part, processor, details, splits, wanted, as_arrays, decoder)
         return
     is_old = is_kafka07(batch)
     if is_old.any():
         kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
         exchanges, partitions, has_fault = kafka07_rows(kafka07, _identities(kafka07, processor), splits)
         details.add_faults(kafka07, has_fault)
-        if coded:
+        if as_arrays:
             exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
         yield {"exchanges": exchanges, "partitions": partitions, **extra}
     if len(batch.exchanges):
         for part in record_parts(batch) if "records" in wanted else (batch,):
             for columns in read_messages(part):
-                yield _current_rows(*columns, processor, details, splits, wanted, coded, decoder) | extra
+                yield _current_rows(*columns, processor, details, splits, wanted, as_arrays, decoder) | extra
 
 
 def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
@@ -180,13 +181,13 @@ def _current_rows(
     details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
-    coded: bool,
+    as_arrays: bool,
     decoder: PayloadDecoder,
 ) -> dict[str, pa.RecordBatch | ArrayBatch]:
     identities = _identities(batch, processor)
     ended = unfinished(batch, processor)
     exchanges, has_fault = exchange_rows(
-        batch, request, response, identities, splits, details.log_ends, ended, coded
+        batch, request, response, identities, splits, details.log_ends, ended, as_arrays
     )
     details.add(batch, request, has_fault)
     of_error = exchanges.select(["error_code"])
@@ -197,7 +198,7 @@ def _current_rows(
     )
     return {
         "exchanges": exchanges,
-        "partitions": partition_rows(batch, request, response, identities, coded),
+        "partitions": partition_rows(batch, request, response, identities, as_arrays),
         "names": pa.concat_batches([named_topics(batch, side) for side in (request, response)]),
         "brokers": listening_nodes(batch, response),
         **{

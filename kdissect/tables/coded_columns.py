@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int32s, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.rows import COMPILED
-from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch, arrow_column
 from kdissect.tables.arrow_columns import (
     UUID_BYTES,
@@ -33,8 +33,6 @@ SLOTS_A_ROW = 2  # of the hash table, at least
 FETCHED_AHEAD = 8  # texts, which lie apart in a buffer that is larger than the processor's cache
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.
 _SEED = secrets.randbits(31)
-
-Int32s = NDArray[np.int32]
 
 
 @jit_inner
@@ -138,21 +136,21 @@ def _coded(numbers: Int32s | Int64s, texts: pa.Array, is_distinct: bool) -> Code
 
 @overload
 def table_batch(
-    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: Literal[False] = False
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, as_arrays: Literal[False] = False
 ) -> pa.RecordBatch: ...
 
 
 @overload
 def table_batch(
-    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: bool
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, as_arrays: bool
 ) -> pa.RecordBatch | ArrayBatch: ...
 
 
 def table_batch(
-    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, coded: bool = False
+    columns: Mapping[str, pa.Array | ArrayColumn], schema: pa.Schema, as_arrays: bool = False
 ) -> pa.RecordBatch | ArrayBatch:
-    """Return columns as a batch of a table: as arrays, with codes for texts, if it is to be `coded`."""
-    if coded:
+    """Return columns as a batch of a table: `as_arrays` (texts are codes), or else of Arrow."""
+    if as_arrays:
         return array_batch(columns, schema)
     arrays = (columns[name] for name in schema.names)
     return pa.record_batch(

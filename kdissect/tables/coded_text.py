@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.streams.flow_state import Int64s
+from kdissect.array_types import Int64s
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.column_values import code_values, valid_mask
 

@@ -7,11 +7,8 @@ all rows once more.
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from kdissect.streams.flow_state import Int64s
-
-Mask = NDArray[np.bool_]
+from kdissect.array_types import Bools, Int64s
 
 
 def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -21,7 +18,7 @@ def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-def valid_mask(column: pa.Array | pa.ChunkedArray) -> Mask:
+def valid_mask(column: pa.Array | pa.ChunkedArray) -> Bools:
     """Return the mask of values that are not null."""
     if not column.null_count:
         return np.ones(len(column), bool)
@@ -32,7 +29,7 @@ def valid_mask(column: pa.Array | pa.ChunkedArray) -> Mask:
     return present
 
 
-def _fill_valid(array: pa.Array, present: Mask) -> None:
+def _fill_valid(array: pa.Array, present: Bools) -> None:
     if array.null_count in (0, len(array)):
         present[:] = array.null_count == 0
         return
@@ -41,7 +38,7 @@ def _fill_valid(array: pa.Array, present: Mask) -> None:
     present[:] = np.unpackbits(bits, count=count, bitorder="little")[array.offset :].view(bool)
 
 
-def int_values(column: pa.Array | pa.ChunkedArray, present: Mask) -> Int64s:
+def int_values(column: pa.Array | pa.ChunkedArray, present: Bools) -> Int64s:
     """Return a whole-number column as int64, 0 where it is not `present` (its `valid_mask`).
 
     An int64 column of one chunk without null is not copied, and nobody can write to it.
@@ -63,7 +60,7 @@ def int_values(column: pa.Array | pa.ChunkedArray, present: Mask) -> Int64s:
     return values
 
 
-def code_values(chunks: list[pa.Array], present: Mask) -> Int64s:
+def code_values(chunks: list[pa.Array], present: Bools) -> Int64s:
     """Return the indices of arrays as int64, -1 where they are not `present`."""
     indices = pa.chunked_array(chunks)
     values = int_values(indices, present)

@@ -10,17 +10,13 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import Records, array_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    ENDED_NAMES,
-    OPEN,
-    PROTOCOL_NAMES,
-    Int64s,
-)
+from kdissect.streams.flow_state import ENDED_NAMES, OPEN, PROTOCOL_NAMES
 from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.sasl import Authentications, user_of
 from kdissect.streams.tls.tls_columns import tls_columns, with_tls
@@ -30,7 +26,7 @@ from kdissect.tables.arrow_columns import (
     text_column,
 )
 from kdissect.tables.log_ends import LogEnds
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.tables.tcp_rows import tcp_connection_columns
 from kdissect.text import format_ip

@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.carry.split_numbers import SplitNumbers, past_splits
 from kdissect.streams.carry.value_bytes import Value
-from kdissect.streams.flow_state import OPEN, Int64s
+from kdissect.streams.flow_state import OPEN
 from kdissect.streams.processor import CLOSED_NS
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor

@@ -13,15 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kdissect import limits
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.field_reader import FieldColumns, FieldReader
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import Int64s
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.arrow_columns import int_column, name_column, text_column
-
-Bools = NDArray[np.bool_]
 
 JOINING, LEAVING = 0, -1  # member epochs of a heartbeat; a static member leaves for a while with -2 (KIP-848)
 SHARED = (

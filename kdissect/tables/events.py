@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow, Int64s
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.event_columns import JOINING, SHARED, column_events
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 
 Body = Mapping[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.streams.flow_state import Int64s
+from kdissect.array_types import Int64s
 
 DIRECT_CELLS = 4
 """With up to so many possible keys for each row, rows are found in an array: half of the time of a search."""

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.protocol.visitor import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    REQUEST_SIDE,
-    Int64s,
-)
+from kdissect.streams.flow_state import REQUEST_SIDE
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_columns import coded_names, coded_spans, table_batch
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
@@ -26,7 +24,7 @@ from kdissect.tables.exchange_schema import EXCHANGE_COLUMNS
 from kdissect.tables.header_columns import header_columns
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import EXCHANGES
 
 COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
@@ -54,13 +52,13 @@ def exchange_rows(
     splits: Sequence[Split],
     log_ends: LogEnds,
     ended: Mapping[str, Bools],
-    coded: bool = False,
+    as_arrays: bool = False,
 ) -> tuple[pa.RecordBatch | ArrayBatch, Bools]:
     """Return the rows of a batch in its order, and which of them have a fault.
 
     `identities` has the public number of the connection of each exchange. `log_ends` has what the exchanges
     before this batch told of the ends of logs, and takes what this batch tells. `ended` marks, by side,
-    messages that were not sent in full. Rows are arrays if `coded`.
+    messages that were not sent in full. Rows are arrays if `as_arrays`.
     """
     exchanges = batch.exchanges
     columns = header_columns(exchanges, splits)
@@ -88,7 +86,7 @@ def exchange_rows(
     }
     columns |= sourced_columns(batch, request, response)
     columns |= wait_columns(batch, request, response, log_ends)
-    rows = table_batch(columns, EXCHANGES, coded)
+    rows = table_batch(columns, EXCHANGES, as_arrays)
     has_fault = np.zeros(len(exchanges), bool)
     has_fault[list(faults)] = True
     return rows, has_fault

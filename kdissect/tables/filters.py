@@ -31,13 +31,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.kafka07.message_codec import CURRENT_API_KEYS
-from kdissect.streams.flow_state import Int64s
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
-Mask: TypeAlias = NDArray[np.bool_]
 TableBatches: TypeAlias = Mapping[str, pa.RecordBatch]
 Nodes: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
 """Addresses (host, port) of the brokers of a capture, by node id."""
@@ -139,7 +137,7 @@ def matches_error(code: int | None, errors: frozenset[int | None]) -> bool:
     return code is not None and (code in errors or (ANY_ERROR in errors and code != 0))
 
 
-def in_window(first_ns: Int64s, last_ns: Int64s, wanted: Filter) -> Mask:
+def in_window(first_ns: Int64s, last_ns: Int64s, wanted: Filter) -> Bools:
     """Return where the time from first to last (ns) reaches into the window of `--since` and `--until`."""
     mask = np.ones(len(first_ns), bool)
     if wanted.since_ns is not None:
@@ -149,7 +147,7 @@ def in_window(first_ns: Int64s, last_ns: Int64s, wanted: Filter) -> Mask:
     return mask
 
 
-def current_api_keys(api_keys: Int64s, is_kafka07: Mask) -> Int64s:
+def current_api_keys(api_keys: Int64s, is_kafka07: Bools) -> Int64s:
     """Return API keys in which a request type of Kafka 0.7 is the key of the API that asks the same today."""
     types = np.where(is_kafka07 & (api_keys >= 0) & (api_keys < len(_KAFKA07_KEYS)), api_keys, -1)
     return np.where(types >= 0, _KAFKA07_KEYS[types], api_keys)
@@ -198,14 +196,14 @@ class BatchFilter:
     def _tables_beside(tables: TableBatches) -> list[str]:
         return ["partitions", *sorted(EVENT_TABLES & tables.keys())]
 
-    def _select_exchanges(self, tables: TableBatches, exchange_of_partition: Int64s) -> Mask:
+    def _select_exchanges(self, tables: TableBatches, exchange_of_partition: Int64s) -> Bools:
         """Return the mask of `exchanges`.
 
         `exchange_of_partition` has the exchange's row of each partition.
         """
         wanted, exchanges, partitions = self._wanted, tables["exchanges"], tables["partitions"]
 
-        def with_partition(mask: Mask) -> Mask:
+        def with_partition(mask: Bools) -> Bools:
             rows = exchange_of_partition[mask]
             marked = np.zeros(exchanges.num_rows, bool)
             marked[rows[rows >= 0]] = True
@@ -233,27 +231,29 @@ class BatchFilter:
             selected &= failed | with_partition(failed_partitions)
         return selected
 
-    def _names_topic(self, partitions: pa.RecordBatch) -> Mask:
+    def _names_topic(self, partitions: pa.RecordBatch) -> Bools:
         """Return where the name of a topic is wanted, or, without a name, that of its id in the capture."""
         topics, names = self._wanted.topics, self._names.topics
         by_id = _mask(partitions["topic_id"], lambda topic_id: matches(names.get(topic_id), topics))
-        unnamed: Mask = partitions["topic"].is_null().to_numpy(zero_copy_only=False)
+        unnamed: Bools = partitions["topic"].is_null().to_numpy(zero_copy_only=False)
         return _mask(partitions["topic"], lambda name: matches(name, topics)) | (unnamed & by_id)
 
-    def _is_served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Mask:
+    def _is_served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Bools:
         """Return where the server of a connection, as the table ENDS has it, is one of the brokers."""
         if ends is None:
             return np.zeros(len(connection), bool)
         return np.isin(connection.to_numpy(), ends["connection"].to_numpy()[self._is_broker(ends)])
 
-    def _is_broker(self, connections: pa.RecordBatch) -> Mask:
+    def _is_broker(self, connections: pa.RecordBatch) -> Bools:
         ends = zip(*(connections[name].to_pylist() for name in ("server_host", "server_port")), strict=True)
         brokers, nodes = self._wanted.brokers, self._names.nodes
         return np.array([matches_broker(host, port, brokers, nodes) for host, port in ends], bool)
 
-    def _select_connections(self, connections: pa.RecordBatch) -> Mask:
+    def _select_connections(self, connections: pa.RecordBatch) -> Bools:
         wanted = self._wanted
-        own: Mask = np.isin(connections["connection"].to_numpy(), np.array(list(self._connections), np.int64))
+        own: Bools = np.isin(
+            connections["connection"].to_numpy(), np.array(list(self._connections), np.int64)
+        )
         if wanted.apis or wanted.topics or wanted.groups or wanted.errors:
             return own
         messages = pc.add(connections["requests"], connections["orphan_responses"]).fill_null(0)
@@ -278,16 +278,16 @@ def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
     return current_api_keys(key, exchanges["api_version"].is_null().to_numpy(zero_copy_only=False))
 
 
-def _mask(column: pa.Array, is_wanted: Callable[[Any], bool]) -> Mask:
+def _mask(column: pa.Array, is_wanted: Callable[[Any], bool]) -> Bools:
     """Return where a value of a column is wanted, asking once for each distinct value; null is not."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     wanted = np.array([*map(is_wanted, coded.dictionary.to_pylist()), False], bool)
-    mask: Mask = wanted[coded.indices.fill_null(len(wanted) - 1).to_numpy(zero_copy_only=False)]
+    mask: Bools = wanted[coded.indices.fill_null(len(wanted) - 1).to_numpy(zero_copy_only=False)]
     return mask
 
 
-def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Mask:
+def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Bools:
     """Return where two columns of times reach into the window; an unknown time is outside every window."""
-    known: Mask = first.is_valid().to_numpy(zero_copy_only=False)
+    known: Bools = first.is_valid().to_numpy(zero_copy_only=False)
     first_ns, last_ns = (column.fill_null(0).to_numpy(zero_copy_only=False) for column in (first, last))
     return known & in_window(first_ns, last_ns, wanted)

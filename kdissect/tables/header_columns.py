@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.decorators import jit_flat, jit_inline
 from kdissect.jit.many_rows import are_many, read_only
@@ -22,9 +23,8 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     STATUS_NAMES,
     ExchangeRow,
-    Int64s,
 )
-from kdissect.tables.array_batch import ArrayColumn, Bools, number_column
+from kdissect.tables.array_batch import ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn
 from kdissect.tables.column import INT16, INT32, INT64
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.codec.messages import DecodedMessage
@@ -30,18 +31,11 @@ from kdissect.protocol.kafka07.message_codec import (
 from kdissect.protocol.kafka07.message_sets import summarise_message_set
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    BEFORE_VERSIONS,
-    ORPHAN_RESPONSE,
-    ExchangeRow,
-    FrameRow,
-    Int64s,
-)
+from kdissect.streams.flow_state import BEFORE_VERSIONS, ORPHAN_RESPONSE, ExchangeRow, FrameRow
 from kdissect.tables.array_batch import ArrayColumn
 from kdissect.tables.coded_columns import table_batch
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.header_columns import header_columns
-from kdissect.tables.message_columns import Bools
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 
 SINGLE: dict[int, int] = {

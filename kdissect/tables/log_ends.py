@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import FETCHES
 from kdissect.protocol.api_mask import in_apis
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, Bytes, Int64s
+from kdissect.streams.flow_state import ANSWERED
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
 

@@ -18,14 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect import limits
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.columnar.field_reader import FieldReader
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, Int64s
+from kdissect.streams.flow_state import ANSWERED
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 
 NS_PER_MS = 1_000_000
 SYNC_REQUEST = FieldReader({"assignments": "assignments"}, response=False)

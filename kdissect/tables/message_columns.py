@@ -11,17 +11,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.columnar import batch_reader
 from kdissect.protocol.columnar.vm_state import Reason
 from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    ANSWERED,
-    ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    Int64s,
-)
+from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
 from kdissect.streams.request_header import (
     CLIENT_AT,
     CLIENT_SIZE_AT,
@@ -29,7 +24,6 @@ from kdissect.streams.request_header import (
     LENGTH_BYTES,
 )
 
-Bools = NDArray[np.bool_]
 MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
 Number = TypeVar("Number", bound=np.generic)
 

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools
 from kdissect.capture.index.splits import Split
 from kdissect.protocol.schema.definition import Field, Message, fields_at
 from kdissect.protocol.schema.registry import APIS, highest_versions
@@ -19,7 +20,7 @@ from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE,
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.build import Batches, by_split
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.topic_ids import KNOWN_NAMES, listening_nodes, named_topics
 
 KEYS, VERSIONS = 1 << 8, 1 << 6

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_inner
-from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.message_columns import MessageColumns
 
 WORD_BYTES = 8

@@ -17,6 +17,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.protocol.api_keys import ApiKey
@@ -24,13 +25,13 @@ from kdissect.protocol.columnar.batch_reader import Integers
 from kdissect.protocol.columnar.register_loops import take_either
 from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, Bytes, Int64s
+from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_columns import coded_names, coded_spans, coded_uuids, table_batch
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.exchange_schema import PARTITION_COLUMNS
 from kdissect.tables.exchanges import error_names
-from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import (
     PARTITION,
     TOPIC,
@@ -213,11 +214,11 @@ def partition_rows(
     request: MessageColumns,
     response: MessageColumns,
     identities: Int64s,
-    coded: bool = False,
+    as_arrays: bool = False,
 ) -> pa.RecordBatch | ArrayBatch:
     """Return the rows of a batch, sorted by exchange; rows that only the request has come first.
 
-    Rows are arrays if `coded`.
+    Rows are arrays if `as_arrays`.
     """
     requests, responses = _Rows(request), _Rows(response)
     partner = partners(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange)
@@ -235,7 +236,7 @@ def partition_rows(
     columns = _columns(
         batch, identities, requests, responses, request_rows[order], response_rows[order], exchange[order]
     )
-    return table_batch(columns, PARTITIONS, coded)
+    return table_batch(columns, PARTITIONS, as_arrays)
 
 
 def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> Integers:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE, Int64s
+from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_columns import distinct_spans
-from kdissect.tables.message_columns import Bools
 from kdissect.tables.schemas import REPLICA_SETS
 from kdissect.text import format_uuid
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import Records
-from kdissect.streams.flow_state import PACKET_BITS, Int64s
+from kdissect.streams.flow_state import PACKET_BITS
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
 from kdissect.streams.tcp.tracker_state import OUTCOME_NAMES, SPAN_NAMES
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, Bools, array_column, number_column
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_column, number_column
 from kdissect.tables.arrow_columns import int_column, name_column
 from kdissect.tables.coded_columns import table_batch
 from kdissect.tables.coded_text import NumberColumn
@@ -59,20 +60,20 @@ def tcp_connection_columns(tracker: TcpTracker, client: Int64s) -> Mapping[str, 
 
 
 def tcp_step_batches(
-    tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s, coded: bool = False
+    tracker: TcpTracker, connections: pa.RecordBatch, client: Int64s, as_arrays: bool = False
 ) -> Iterator[pa.RecordBatch | ArrayBatch]:
     """Yield a row for each direction of a connection and step of time (TCP_STEPS); the tracker forgets them.
 
     `connections` are the rows of that table, and `client` says which side is the client of each. Rows are
-    arrays if `coded`.
+    arrays if `as_arrays`.
     """
     pairs = {name: array_column(connections[name]) for name in PAIR}
     for steps in tracker.release_steps(STEPS_OF_BATCH):
-        yield _step_rows(steps, tracker.step_ns, pairs, client, coded)
+        yield _step_rows(steps, tracker.step_ns, pairs, client, as_arrays)
 
 
 def _step_rows(
-    steps: Records, step_ns: int, pairs: Mapping[str, ArrayColumn], client: Int64s, coded: bool
+    steps: Records, step_ns: int, pairs: Mapping[str, ArrayColumn], client: Int64s, as_arrays: bool
 ) -> pa.RecordBatch | ArrayBatch:
     direction = steps["direction"]
     columns: dict[str, ArrayColumn] = {name: column.take(direction >> 1) for name, column in pairs.items()}
@@ -84,7 +85,7 @@ def _step_rows(
             known = steps[COUNT_OF[name]] > 0 if name in COUNT_OF else everywhere
             known = steps["first_ns"] > 0 if name in ("first_ns", "last_ns") else known
             columns[name] = number_column(steps[name], known, TCP_STEPS.field(name).type)
-    return table_batch(columns, TCP_STEPS, coded)
+    return table_batch(columns, TCP_STEPS, as_arrays)
 
 
 def tcp_span_rows(

@@ -6,8 +6,8 @@ In come the columns of requests or responses, out go batches of the tables `name
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import Int64s
 from kdissect.tables.arrow_columns import (
     UUID_BYTES,
     int_column,

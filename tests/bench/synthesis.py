@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.formats import pcap
 from kdissect.capture.formats.record_reader import (
     ReadOutcome,
@@ -38,9 +39,6 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import CaptureFormat, interface_table
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.storage import open_storage
-
-Int64s = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 ETHERNET, RECORD = 14, 16
 FIN, SYN, RST = 1, 2, 4

@@ -91,7 +91,7 @@ def test_side_tables_wait_until_they_are_many_or_the_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["refusals.pcapng", "old-broker.pcap", "neglect.pcapng"])
-def test_figures_from_codes_are_those_from_texts(name: str) -> None:
+def test_figures_of_arrays_are_those_of_columns_of_arrow(name: str) -> None:
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files)
     ordinals = [pa.record_batch({"split": [split.index for split in seen.splits]})]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
@@ -99,12 +99,12 @@ def test_figures_from_codes_are_those_from_texts(name: str) -> None:
         grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
     ]
 
-    def figures(coded: bool) -> dict[str, list[str]]:
-        tables = tasks.build_tables(pieces, seen.splits, tasks.DEFAULT, SOURCE_TABLES, coded=coded)
+    def figures(*, as_arrays: bool) -> dict[str, list[str]]:
+        tables = tasks.build_tables(pieces, seen.splits, tasks.DEFAULT, SOURCE_TABLES, as_arrays=as_arrays)
         total = merge(summarise(batch, *grids) for batch in tables)
         return {part: sorted(map(repr, rows.to_pylist())) for part, rows in total.tables.items()}
 
-    assert figures(coded=True) == figures(coded=False)
+    assert figures(as_arrays=True) == figures(as_arrays=False)
 
 
 def test_signals_are_the_same_with_the_figures_of_a_page_and_without() -> None:

@@ -77,7 +77,7 @@ def test_a_batch_has_texts_or_arrays() -> None:
     texts, numbers = pa.array(["a", None, "a"]), pa.array([1, None, 3])
     for columns in ((texts, numbers), (array_column(texts), array_column(numbers))):
         of_table = dict(zip(SCHEMA.names, columns, strict=True))
-        plain, arrays = table_batch(of_table, SCHEMA), table_batch(of_table, SCHEMA, coded=True)
+        plain, arrays = table_batch(of_table, SCHEMA), table_batch(of_table, SCHEMA, as_arrays=True)
         assert plain.schema == SCHEMA
         assert isinstance(arrays, ArrayBatch)
         assert [arrays[name].to_pylist() for name in SCHEMA.names] == [texts.to_pylist(), [1, None, 3]]

@@ -9,13 +9,9 @@ https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html
 import struct
 from typing import NamedTuple
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.formats import record_table
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    Int64s,
-    u32,
-    within_range,
-)
+from kdissect.capture.formats.record_table import u32, within_range
 from kdissect.capture.index.splits import (
     LINK,
     MULTIPLY,

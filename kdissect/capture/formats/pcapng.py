@@ -10,14 +10,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.formats import record_table
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    Int64s,
-    u16,
-    u32,
-    within_range,
-)
+from kdissect.capture.formats.record_table import u16, u32, within_range
 from kdissect.capture.index import splits
 from kdissect.capture.index.splits import (
     Interface,

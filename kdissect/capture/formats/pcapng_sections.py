@@ -11,8 +11,8 @@ from enum import Enum, auto
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.formats import pcapng
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import (
     INTERFACE_FIELDS,
     Interface,

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.capture.formats import (
     pcap,
     pcapng,
@@ -27,8 +27,6 @@ from kdissect.capture.formats.record_table import (
 )
 from kdissect.capture.index.splits import CaptureFormat
 from kdissect.capture.storage import CaptureStorage
-
-Int64s = NDArray[np.int64]
 
 CHUNK_BYTES = 1 << 20  # large enough to make calls rare, small enough to stay in the processor's cache
 SMALLEST_CHUNK = 64  # any record header fits

@@ -4,13 +4,10 @@ The kernels of `pcap` and `pcapng` fill it, the index counts it, and the scan re
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes
 from kdissect.capture.index.splits import LATEST_NS
 from kdissect.jit.decorators import jit_inner
-
-Bytes = NDArray[np.uint8]
-Int64s = NDArray[np.int64]
 
 # Columns of a record table, one row per packet. Positions are file offsets.
 (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.formats import pcapng
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.formats.pcapng_sections import (
@@ -23,7 +24,6 @@ from kdissect.capture.formats.record_reader import (
     RecordLayout,
     RecordReader,
 )
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.resync import guessed
 from kdissect.capture.index.splits import CaptureFormat, Split

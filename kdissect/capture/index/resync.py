@@ -7,13 +7,10 @@ so the guess may be wrong: `range_merge` accepts it only if the records before i
 
 import numpy as np
 
+from kdissect.array_types import Bytes
 from kdissect.capture.formats import pcap, pcapng
 from kdissect.capture.formats.pcapng_sections import SectionState
-from kdissect.capture.formats.record_table import (
-    MOST_RECORD_BYTES,
-    Bytes,
-    u32,
-)
+from kdissect.capture.formats.record_table import MOST_RECORD_BYTES, u32
 from kdissect.capture.index.splits import CaptureFormat
 from kdissect.capture.storage import CaptureStorage
 from kdissect.jit.decorators import jit_flat

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.flow_pieces import BUCKET, BUCKETS, COUNT
 from kdissect.capture.flow_table import PIECE, FlowTable
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import read_split
 from kdissect.capture.segment_index import FLAG_SYN, FLAGS

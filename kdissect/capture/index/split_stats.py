@@ -4,16 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.dedup import RECALLED_BYTES, RECALLED_PACKETS
-from kdissect.capture.formats.record_table import (
-    CAPTURED,
-    LINK_TYPE,
-    ORIGINAL,
-    START,
-    STOP,
-    TIME_NS,
-    Int64s,
-)
+from kdissect.capture.formats.record_table import CAPTURED, LINK_TYPE, ORIGINAL, START, STOP, TIME_NS
 from kdissect.jit.decorators import jit_flat, jit_inner
 
 # The counters of one file.

@@ -11,14 +11,8 @@ of a fragmented datagram states which part (DATAGRAM … FRAGMENT_LENGTH). The f
 payload continues elsewhere; the others are FRAGMENT, and `ip_fragments` makes segments of them.
 """
 
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    Int64s,
-    folded,
-    u8,
-    u16,
-    u32,
-)
+from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.formats.record_table import folded, u8, u16, u32
 from kdissect.capture.packets.link_layer import (
     BY_ETHERTYPE,
     IPV4,

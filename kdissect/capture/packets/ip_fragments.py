@@ -12,8 +12,8 @@ within MOST_PACKETS and MOST_BYTES of the file, and MOST_NS.
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.dedup import RECALLED_BYTES, RECALLED_PACKETS
-from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.packets import headers
 from kdissect.jit.decorators import jit_inner
 

@@ -9,13 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    Int64s,
-    u8,
-    u16,
-    u32,
-)
+from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.formats.record_table import u8, u16, u32
 from kdissect.jit.decorators import jit_inner
 
 NOT_IP, CUT_OFF = -1, -2

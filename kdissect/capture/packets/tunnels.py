@@ -6,11 +6,8 @@ the caller continues as with the first IP header, for at most MOST_NESTED layers
 (VNI, key, session, TEID) is ignored: the 4-tuple inside names the connection.
 """
 
-from kdissect.capture.formats.record_table import (
-    Bytes,
-    u8,
-    u16,
-)
+from kdissect.array_types import Bytes
+from kdissect.capture.formats.record_table import u8, u16
 from kdissect.capture.packets.link_layer import (
     CUT_OFF,
     MPLS,

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.protocol.columnar.program_cache import library
 from kdissect.protocol.columnar.register_loops import take_integers, take_spans
@@ -60,7 +61,6 @@ from kdissect.protocol.records.batch_summary import (
 )
 from kdissect.protocol.records.record_decoder import RecordFault, count_records
 
-Ints = NDArray[np.int64]
 FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice
 NO_BOUND = 1 << 40
 TOPIC_SIZE = ROW_SLOTS["topic"] + 1
@@ -70,15 +70,15 @@ TEXT_OF_ROW = 64  # bytes of a topic's name that one row may have, at an average
 class Integers(NamedTuple):
     """A column of numbers, 0 where one is not present."""
 
-    values: Ints
+    values: Int64s
     present: NDArray[np.bool_]
 
 
 class Spans(NamedTuple):
     """A column of byte strings in the arena: start is -1 where there is none, or null."""
 
-    start: Ints
-    length: Ints
+    start: Int64s
+    length: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Table:
     """Rows of what was read. Columns are made when they are first asked for, by the names in `registers`."""
 
     registers: tuple[Register, ...]
-    message: Ints  # the message each row belongs to
-    present: Ints  # one bit per register that has a value
-    values: Ints
+    message: Int64s  # the message each row belongs to
+    present: Int64s  # one bit per register that has a value
+    values: Int64s
     _integers: dict[str, Integers] = field(default_factory=dict, repr=False, compare=False)
     _spans: dict[str, Spans] = field(default_factory=dict, repr=False, compare=False)
 
@@ -112,7 +112,7 @@ class Table:
             self._spans[column] = Spans(np.where(there, start, -1), np.where(there, length, 0))
         return self._spans[column]
 
-    def fill_integers(self, column: str, rows: Ints, values: Ints, present: NDArray[np.bool_]) -> None:
+    def fill_integers(self, column: str, rows: Int64s, values: Int64s, present: NDArray[np.bool_]) -> None:
         """Fill a column of numbers at some rows, -1 for none, in where nothing is present yet."""
         slot = _slot(self.registers, column, "integer")
         if are_many(len(rows)):
@@ -122,13 +122,13 @@ class Table:
         places = places[self._present(slot)[rows[places]]]
         values[places], present[places] = self.values[rows[places], slot], True
 
-    def integers_at(self, column: str, rows: Ints) -> Integers:
+    def integers_at(self, column: str, rows: Int64s) -> Integers:
         """Return a column of numbers at some rows; row -1 has nothing."""
         taken = Integers(np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
         self.fill_integers(column, rows, *taken)
         return taken
 
-    def spans_at(self, column: str, rows: Ints) -> Spans:
+    def spans_at(self, column: str, rows: Int64s) -> Spans:
         """Return a column of byte strings at some rows; row -1 has nothing."""
         slot = _slot(self.registers, column, "span")
         taken = Spans(np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
@@ -141,7 +141,7 @@ class Table:
         taken.length[places] = self.values[rows[places], slot + 1]
         return taken
 
-    def put_spans(self, column: str, rows: Ints, start: Ints, length: Ints) -> None:
+    def put_spans(self, column: str, rows: Int64s, start: Int64s, length: Int64s) -> None:
         """Set a column of byte strings at some rows, before anybody has asked for it."""
         slot = _slot(self.registers, column, "span")
         self.present[rows] |= 1 << slot
@@ -166,7 +166,9 @@ class Columns:
     messages: Table
     partitions: Table
     nodes: Table
-    records: Mapping[str, Ints]  # one per partition row, named as in record_sets.SUMMARY; -1 without records
+    records: Mapping[
+        str, Int64s
+    ]  # one per partition row, named as in record_sets.SUMMARY; -1 without records
     error_code: NDArray[np.int16]  # the first in wire order that is not 0, or 0
     error_count: NDArray[np.int32]
     has_error: NDArray[np.bool_]  # an error code was read, be it 0
@@ -190,9 +192,9 @@ class Columns:
 
 def read(
     arena: NDArray[np.uint8],
-    start: Ints,
-    stop: Ints,
-    frame_stop: Ints,
+    start: Int64s,
+    stop: Int64s,
+    frame_stop: Int64s,
     api_key: NDArray[np.int16],
     api_version: NDArray[np.int16],
     response: NDArray[np.bool_],
@@ -291,12 +293,12 @@ class _Output:
         )
 
 
-def _table(registers: tuple[Register, ...], message: Ints, present: Ints, values: Ints) -> Table:
+def _table(registers: tuple[Register, ...], message: Int64s, present: Int64s, values: Int64s) -> Table:
     """Return a table. Owner and presence are looked at for every column, so they leave the rows first."""
     return Table(registers, np.ascontiguousarray(message), np.ascontiguousarray(present), values)
 
 
-def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
+def _grown(array: Int64s, written: int, wanted: int, most: int) -> Int64s:
     if wanted <= len(array):
         return array
     room = max(wanted, min(2 * len(array), most))

@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.protocol.columnar.batch_reader import Integers, Ints, Spans
+from kdissect.array_types import Int64s
+from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.program import compile_fields
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
 from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH
@@ -56,7 +57,7 @@ class FieldReader:
     def read(
         self,
         arena: NDArray[np.uint8],
-        spans: Ints,
+        spans: Int64s,
         api_key: NDArray[np.int16],
         api_version: NDArray[np.int16],
         there: NDArray[np.bool_] | None = None,
@@ -84,7 +85,7 @@ class FieldReader:
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
 
     def _is_flexible(
-        self, entries: Ints, api_key: NDArray[np.int16], api_version: NDArray[np.int16]
+        self, entries: Int64s, api_key: NDArray[np.int16], api_version: NDArray[np.int16]
     ) -> NDArray[np.bool_]:
         flexible = np.zeros(len(entries), np.bool_)
         known = entries >= 0
@@ -98,7 +99,7 @@ class FieldColumns:
     def __init__(
         self,
         arena: NDArray[np.uint8],
-        messages: Ints,
+        messages: Int64s,
         slots: Mapping[str, int],
         flexible: NDArray[np.bool_],
     ) -> None:
@@ -117,7 +118,7 @@ class FieldColumns:
         length = self._messages[:, VERDICT_WIDTH + self._slots[column] + 1]
         return Spans(np.where(there, self._value(column), -1), np.where(there, length, 0))
 
-    def counts(self, column: str) -> Ints:
+    def counts(self, column: str) -> Int64s:
         """Return how many elements an array has: 0 where there is none, or null."""
         counts = np.zeros(len(self._messages), np.int64)
         there = self._present(column)
@@ -130,25 +131,25 @@ class FieldColumns:
         there: NDArray[np.bool_] = (self._messages[:, PRESENT] >> self._slots[column] & 1) != 0
         return there
 
-    def _value(self, column: str) -> Ints:
-        values: Ints = self._messages[:, VERDICT_WIDTH + self._slots[column]]
+    def _value(self, column: str) -> Int64s:
+        values: Int64s = self._messages[:, VERDICT_WIDTH + self._slots[column]]
         return values
 
-    def _bytes(self, start: Ints, count: int) -> Ints:
+    def _bytes(self, start: Int64s, count: int) -> Int64s:
         """Return bytes of the arena from each start, in rows; 0 behind its end."""
         places = start[:, None] + np.arange(count)
         inside = places < len(self._arena)
         return np.where(inside, self._arena[np.where(inside, places, 0)].astype(np.int64), 0)
 
-    def _int32s_at(self, start: Ints) -> Ints:
+    def _int32s_at(self, start: Int64s) -> Int64s:
         found = self._bytes(start, 4)
-        counts: Ints = (found << np.array([24, 16, 8, 0])).sum(axis=1).astype(np.uint32).astype(np.int32)
+        counts: Int64s = (found << np.array([24, 16, 8, 0])).sum(axis=1).astype(np.uint32).astype(np.int32)
         return counts.astype(np.int64)
 
-    def _varints_at(self, start: Ints) -> Ints:
+    def _varints_at(self, start: Int64s) -> Int64s:
         """Return varints less one, as a compact array has its count."""
         found = self._bytes(start, VARINT_BYTES)
         goes_on = np.cumprod(found >= 0x80, axis=1)
         used = np.concatenate([np.ones((len(found), 1), np.int64), goes_on[:, :-1]], axis=1)
-        values: Ints = ((found & 0x7F) * used << np.arange(VARINT_BYTES) * 7).sum(axis=1)
+        values: Int64s = ((found & 0x7F) * used << np.arange(VARINT_BYTES) * 7).sum(axis=1)
         return values - 1

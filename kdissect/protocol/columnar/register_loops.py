@@ -8,14 +8,13 @@ pass takes the place of five with NumPy: a column took 5 to 10 ns a row and take
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.jit.decorators import jit_flat
-
-Ints = NDArray[np.int64]
 
 
 @jit_flat
 def take_integers(
-    values: Ints, bits: Ints, slot: int, rows: Ints, taken: Ints, present: NDArray[np.bool_]
+    values: Int64s, bits: Int64s, slot: int, rows: Int64s, taken: Int64s, present: NDArray[np.bool_]
 ) -> None:
     """Fill `taken` and `present` with a register of numbers, where nothing is present yet.
 
@@ -29,7 +28,7 @@ def take_integers(
 
 
 @jit_flat
-def take_spans(values: Ints, bits: Ints, slot: int, rows: Ints, start: Ints, length: Ints) -> None:
+def take_spans(values: Int64s, bits: Int64s, slot: int, rows: Int64s, start: Int64s, length: Int64s) -> None:
     """Fill `start`, which is -1, and `length`, which is 0, with a register of spans."""
     for index in range(len(rows)):
         row = rows[index]
@@ -39,7 +38,9 @@ def take_spans(values: Ints, bits: Ints, slot: int, rows: Ints, start: Ints, len
 
 
 @jit_flat
-def take_either(one: Ints, one_rows: Ints, other: Ints, other_rows: Ints, least: int, taken: Ints) -> None:
+def take_either(
+    one: Int64s, one_rows: Int64s, other: Int64s, other_rows: Int64s, least: int, taken: Int64s
+) -> None:
     """Fill `taken` with a column of one table, or of another one, -1 without both.
 
     The other one is taken if there is no row of the first, or if the number there is below `least`.

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.engine.schedule import DueTimes
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks
-from kdissect.replay.load.request_table import Int32s
-from kdissect.streams.flow_state import Int64s
 
 NONE = -1  # no request
 LOOKS_AT_ONCE = 1 << 12  # planned looks that are read at a time: less than 1 ms

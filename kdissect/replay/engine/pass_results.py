@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.net.pool import PoolCounters
 from kdissect.replay.pass_state import Batches, RequestValues, Texts, add_values
 from kdissect.replay.target.offsets import Rule
-from kdissect.streams.flow_state import Int64s
 
 ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
 COLUMNS = ROW.size // 8

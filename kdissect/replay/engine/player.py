@@ -20,6 +20,7 @@ from functools import partial
 
 import numpy as np
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
 from kdissect.replay.engine.connection_queue import (
@@ -41,11 +42,10 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks, indices_of, refused_requests
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
-from kdissect.streams.flow_state import Int64s
 
 DRAIN_NS = 5_000_000_000  # how long requests in flight are awaited when a pass is stopped
 LATE_NS = 2_000_000  # a request is late beyond this: timers of event loops count in ms

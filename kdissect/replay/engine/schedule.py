@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.settings import Pace
-from kdissect.streams.flow_state import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from the first request of the connection. Responses of requests that are not sen
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.replay.load.replay_items import ReplayItems
 from kdissect.replay.load.request_table import NONE
-from kdissect.streams.flow_state import Int64s
 
 
 def captured_anchors(items: ReplayItems) -> tuple[Int64s, Int64s]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.records.batches import (
     ATTRIBUTES_AT,
@@ -32,7 +33,6 @@ from kdissect.replay.identifiers import ClientKey, TopicPartition
 from kdissect.replay.load.request_table import Interned, Request
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.streams.flow_state import Int64s
 
 LAST_OF_ATTRIBUTES = ATTRIBUTES_AT + 1  # the byte with all bits that brokers use
 NO_PRODUCES = array("q")

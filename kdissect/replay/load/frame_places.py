@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import (
     CAPTURED,
     FLAG_ACK_ONLY,
@@ -22,7 +23,7 @@ from kdissect.capture.segment_index import (
     unpack,
 )
 from kdissect.jit.rows import Records
-from kdissect.streams.flow_state import PACKET_BITS, Bytes, Int64s
+from kdissect.streams.flow_state import PACKET_BITS
 
 NO_PLACE = -1
 PREFIX_BYTES = 4  # the length of a frame

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s, Request, RequestTable
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Request, RequestTable
 from kdissect.replay.load.shaped_messages import PRODUCED, ProducedFacts
 from kdissect.replay.load.telling_produces import telling_produces
-from kdissect.streams.flow_state import Int64s
 
 LOOK = b"\x01"
 EMPTY = np.zeros(0, np.int64)

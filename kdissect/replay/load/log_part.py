@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges.prescan import CollectedFacts, new_processor
 from kdissect.jit.rows import Records, array_of
@@ -25,7 +26,7 @@ from kdissect.replay.load.frame_places import NO_PLACE, FramePlaces, equal_bytes
 from kdissect.replay.load.log_files import FRAMES, NOWHERE, ORDER, REQUESTS, UNKNOWN_NS
 from kdissect.replay.load.request_shapes import RequestShapes, ShapedBatch, fact_lists
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, PACKET_BITS, SASL_TOKEN, TLS, TLS_PASSED, Int64s
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, PACKET_BITS, SASL_TOKEN, TLS, TLS_PASSED
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.keylog import KeyLog
 from kdissect.tables.build import by_split

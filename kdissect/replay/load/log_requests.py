@@ -13,20 +13,14 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.jit.rows import Records, dtype_of
 from kdissect.replay.load.log_files import NOWHERE, REQUESTS, ROWS, LogFacts, open_log
 from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_shapes import NO_SHAPE
-from kdissect.replay.load.request_table import (
-    NONE,
-    ROWS_AT_ONCE,
-    Int32s,
-    Request,
-    RequestTable,
-    numbered,
-)
+from kdissect.replay.load.request_table import NONE, ROWS_AT_ONCE, Request, RequestTable, numbered
 from kdissect.replay.load.requests import Capture, refuse_unread_tls
 from kdissect.replay.load.selection import OPTIONS, RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot

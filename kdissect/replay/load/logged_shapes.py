@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.load.frame_places import ranges
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Int32s
-from kdissect.streams.flow_state import Int64s
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 
 
 class RequestFacts(NamedTuple):

@@ -11,16 +11,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.request_table import (
-    ROWS_AT_ONCE,
-    Chosen,
-    Int32s,
-    Interned,
-    Request,
-    column_of,
-)
-from kdissect.streams.flow_state import Int64s
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Chosen, Interned, Request, column_of
 
 NO_ANCHOR = (-1, 0)
 NO_RESPONSE = -(1 << 15) - 1  # as the error: below every error code

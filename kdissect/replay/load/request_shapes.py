@@ -19,16 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.schema.definition import fields_at
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.load.shaped_messages import ShapedMessages
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import (
-    BEFORE_VERSIONS,
-    Int64s,
-)
+from kdissect.streams.flow_state import BEFORE_VERSIONS
 from kdissect.tables.message_columns import MessageColumns, read_messages
 
 NO_SHAPE = -1

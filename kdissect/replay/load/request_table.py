@@ -9,14 +9,14 @@ import struct
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
-from kdissect.streams.flow_state import Int64s
 
 NONE = -1  # in a row, for a value that is absent
 COLUMNS = (
@@ -42,7 +42,6 @@ ROWS_AT_ONCE = 1 << 16
 STRUCT_CODES = {"<i8": "q", "<i4": "i", "?": "?"}
 ROW = struct.Struct("<" + "".join(STRUCT_CODES[kind] for _, kind in COLUMNS))
 
-Int32s: TypeAlias = NDArray[np.int32]
 V = TypeVar("V", bound=Hashable)
 
 

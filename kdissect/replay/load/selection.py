@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import (
@@ -29,7 +30,7 @@ from kdissect.jit.rows import Records
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.load.filter_matches import FilterMatches
-from kdissect.streams.flow_state import ORPHAN_RESPONSE, SASL_TOKEN, Int64s
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, SASL_TOKEN
 
 BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--broker": "brokers"}
 BY_MESSAGE = {"--client": "clients", "--topic": "topics", "--group": "groups", "--error": "errors"}

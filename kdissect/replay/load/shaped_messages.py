@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.columnar.vm_state import Reason
@@ -18,7 +19,7 @@ from kdissect.protocol.records.batches import LAST_OFFSET_DELTA_AT, following_of
 from kdissect.protocol.schema.registry import is_known
 from kdissect.replay.load.frame_places import ranges
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, NO_ANSWER, Int64s
+from kdissect.streams.flow_state import ANSWERED, NO_ANSWER
 from kdissect.tables.coded_columns import coded_spans, coded_uuids
 from kdissect.tables.message_columns import MessageColumns
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_table import ROWS_AT_ONCE, RequestTable
 from kdissect.replay.load.shaped_messages import MIX, NONE, PRODUCED, ProducedFacts
-from kdissect.streams.flow_state import Int64s
 
 SHIFT = np.uint64(29)  # brings high bits of a hash to the low ones
 EMPTY = np.zeros(0, np.int64)

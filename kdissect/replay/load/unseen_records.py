@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.identifiers import ClientKey, TopicPartition
 from kdissect.replay.load.logged_shapes import RequestFacts
@@ -17,7 +18,6 @@ from kdissect.replay.load.request_shapes import NO_SHAPE
 from kdissect.replay.load.request_table import Interned
 from kdissect.replay.load.shaped_messages import FETCHED, NONE, PRODUCED, FetchedFacts, ProducedFacts
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.streams.flow_state import Int64s
 
 
 class _ShapePlaces:

@@ -6,11 +6,11 @@ figures: it is negative or of days, since the clock stepped or packets of severa
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
-    Mask,
     RowGroups,
     TableColumns,
     counted_latencies,
@@ -22,7 +22,6 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, Measure, make_table
 from kdissect.tables.array_batch import ArrayBatch
 
@@ -67,7 +66,7 @@ def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, ArrayB
     }
 
 
-def _measures(exchanges: TableColumns, latency: Ints, sound: Mask) -> dict[str, Measure]:
+def _measures(exchanges: TableColumns, latency: Int64s, sound: Bools) -> dict[str, Measure]:
     has_request, has_response = exchanges.present("request_first_ns"), exchanges.present("response_first_ns")
     transfer = exchanges.ints("response_last_ns") - exchanges.ints("response_first_ns")
     moved = has_response & (transfer >= 0) & (transfer < MAX_LATENCY_NS)

@@ -10,11 +10,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
 from kdissect.tables.coded_text import CodedText, NumberColumn
 
-PlainColumn: TypeAlias = "pa.Array | CodedText | NumberColumn | Ints | Mask"
+PlainColumn: TypeAlias = "pa.Array | CodedText | NumberColumn | Int64s | Bools"
 AnyColumn: TypeAlias = "PlainColumn | ColumnRows"
 
 
@@ -23,12 +22,12 @@ class ColumnRows:
     """Some rows of a column; row -1 is null, unless the column is an array."""
 
     column: PlainColumn
-    rows: Ints
+    rows: Int64s
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, rows: Ints) -> PlainColumn:
+    def take(self, rows: Int64s) -> PlainColumn:
         """Return some of the rows."""
         return _taken(self.column, self.rows[rows])
 
@@ -38,12 +37,12 @@ def plain_column(column: AnyColumn) -> PlainColumn:
     return _taken(column.column, column.rows) if isinstance(column, ColumnRows) else column
 
 
-def take_rows(column: AnyColumn, rows: Ints) -> PlainColumn:
+def take_rows(column: AnyColumn, rows: Int64s) -> PlainColumn:
     """Return rows of a column."""
     return column.take(rows) if isinstance(column, ColumnRows) else _taken(column, rows)
 
 
-def _taken(column: PlainColumn, rows: Ints) -> PlainColumn:
+def _taken(column: PlainColumn, rows: Int64s) -> PlainColumn:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column.take(pa.array(rows))
     return column.take(rows)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import (
     LONG_POLLS,
     OFFSET_COMMITS,
@@ -30,7 +31,6 @@ from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_c
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
-    Mask,
     RowGroups,
     TableColumns,
     encode,
@@ -41,7 +41,6 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, join_rows, no_rows, part_table, roll_up
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import NumberColumn, repeat_text
@@ -63,7 +62,7 @@ EXTRA = ("capture_file", "request_packet", "response_packet", "request_first_ns"
 
 
 @cache
-def _refused_versions() -> Mask:
+def _refused_versions() -> Bools:
     """Return the mask of versions that existed and that Kafka 4.0 refuses: 256 API keys x 32 versions."""
     refused = np.zeros((256, 32), bool)
     for key, api in APIS.items():
@@ -76,14 +75,14 @@ class Selection(NamedTuple):
     """Rows of exchanges of one kind, the columns by which they are counted, their times and amounts."""
 
     name: str
-    rows: Ints
+    rows: Int64s
     keys: tuple[str, ...]
-    time: Ints
-    amount: Ints | None = None
+    time: Int64s
+    amount: Int64s | None = None
 
 
 def select_finding_inputs(
-    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints, clients: RowGroups
+    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s, clients: RowGroups
 ) -> ArrayBatch:
     """Return the rows of FINDING_INPUTS."""
     tables = [
@@ -105,7 +104,7 @@ def select_finding_inputs(
     return roll_up(FINDING_INPUTS, join_rows(FINDING_INPUTS, tables)) if tables else no_rows(FINDING_INPUTS)
 
 
-def _first_of_each(partitions: TableColumns, parts: Ints, rows: Ints, exchanges: int) -> Ints:
+def _first_of_each(partitions: TableColumns, parts: Int64s, rows: Int64s, exchanges: int) -> Int64s:
     """Return 1 for one partition of each exchange and error code, the lowest of all, and 0 for the others.
 
     It is the same one in whatever order the rows come. `rows` are the exchanges of the partitions `parts`.
@@ -120,7 +119,7 @@ def _first_of_each(partitions: TableColumns, parts: Ints, rows: Ints, exchanges:
 
 
 def _selections(
-    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
+    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s
 ) -> Iterator[Selection]:
     sent, answered = exchanges.coalesce("request_first_ns", "response_first_ns"), _answered(exchanges)
     # Before Kafka 0.8 keys had other meanings, and there were no versions.
@@ -142,7 +141,7 @@ def _selections(
     is_end = key == ApiKey.END_TXN
     failed = exchanges.ints("error_code") != 0
     once = np.ones(exchanges.rows, np.int64)
-    selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
+    selected: tuple[tuple[str, Bools, tuple[str, ...], Int64s, Int64s | None], ...] = (
         ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, once),
         ("failed_commit", known & in_apis(key, OFFSET_COMMITS) & failed, ERROR_KEYS, answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), sent, None),
@@ -163,22 +162,22 @@ def _selections(
         yield Selection(name, rows, keys, time[rows], None if amount is None else amount[rows])
 
 
-def _answered(exchanges: TableColumns) -> Ints:
+def _answered(exchanges: TableColumns) -> Int64s:
     return exchanges.coalesce("response_first_ns", "request_first_ns")
 
 
-def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> Mask:
+def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s) -> Bools:
     """Return the mask of exchanges with an error that none of their partitions has."""
-    mask: Mask = exchanges.ints("error_code") != 0
+    mask: Bools = exchanges.ints("error_code") != 0
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (exchange_rows >= 0))
     same = partitions.ints("error_code")[parts] == exchanges.ints("error_code")[exchange_rows[parts]]
     mask[exchange_rows[parts[same]]] = False
     return mask
 
 
-def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> Mask:
+def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s) -> Bools:
     latency, sound = sound_latencies(exchanges)
-    mask: Mask = (
+    mask: Bools = (
         sound
         & (latency < AT_ONCE_NS)
         & exchanges.present("api_key")

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.calls import api_codes
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
-    Mask,
     RowGroups,
     TableColumns,
     encode,
@@ -31,7 +31,6 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import FIRST_SEEN, join_rows, no_rows, part_table, roll_up
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, repeat_text
@@ -41,7 +40,7 @@ NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary between faults of the same shape: `#` stands for each of them."""
 
 
-def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of FIRST_SEEN."""
     tables = [*_by_status(exchanges), *_faults(exchanges), *_top_errors(exchanges, partitions, exchange_rows)]
     tables += _partition_errors(exchanges, partitions, exchange_rows)
@@ -53,7 +52,7 @@ def _by_status(exchanges: TableColumns) -> Iterator[ArrayBatch]:
     latency, sound = sound_latencies(exchanges)
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
     answer = exchanges.coalesce("response_first_ns", "request_first_ns")
-    kinds: tuple[tuple[str, Mask, Ints, Ints], ...] = (
+    kinds: tuple[tuple[str, Bools, Int64s, Int64s], ...] = (
         ("unanswered", exchanges.equals("status", "unanswered"), begin, begin),
         ("orphan", exchanges.equals("status", "orphan_response"), answer, answer),
         ("throttled", exchanges.ints("throttle_ms") > 0, answer, answer),
@@ -82,7 +81,7 @@ def _faults(exchanges: TableColumns) -> Iterator[ArrayBatch]:
 
 
 def _top_errors(
-    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
+    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s
 ) -> Iterator[ArrayBatch]:
     """Yield the errors of exchanges that no partition of theirs repeats."""
     rows, parts = (np.flatnonzero(table.ints("error_code") != 0) for table in (exchanges, partitions))
@@ -105,7 +104,7 @@ def _top_errors(
 
 
 def _partition_errors(
-    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
+    exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s
 ) -> Iterator[ArrayBatch]:
     parts = np.flatnonzero(partitions.ints("error_code") != 0)
     if not len(parts):
@@ -138,7 +137,7 @@ def _partition_errors(
     yield _first_of_each(occurrences, exchanges, columns)
 
 
-def _error_ids(rows: Ints, code: Ints) -> Ints:
+def _error_ids(rows: Int64s, code: Int64s) -> Int64s:
     """Return one number for each exchange and 16-bit error code."""
     return (rows << 16) + code
 
@@ -147,10 +146,10 @@ class Occurrences(NamedTuple):
     """Exchanges of one kind: rows (-1 for none), groups, the order that decides which is first, and times."""
 
     kind: str
-    rows: Ints
+    rows: Int64s
     groups: RowGroups
-    order: Ints
-    time: Ints
+    order: Int64s
+    time: Int64s
 
 
 def _first_of_each(

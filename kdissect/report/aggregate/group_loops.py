@@ -9,14 +9,10 @@ are compiled, and is the plain way for few rows, since loading a loop takes long
 import secrets
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kdissect.array_types import Bools, Int32s, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import read_only
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 SLOTS_A_ROW = 2  # of the hash table, at least
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.

@@ -14,15 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
-from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import INT64
 from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
-
-Mask = npt.NDArray[np.bool_]
 
 MAX_LATENCY_NS = 1 << 48
 """Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
@@ -36,7 +35,7 @@ DIRECT_LIMIT = 1 << 12
 class Codes(NamedTuple):
     """A column as numbers from -1 (null) to bound - 1."""
 
-    numbers: Ints
+    numbers: Int64s
     bound: int
 
 
@@ -44,9 +43,9 @@ class Codes(NamedTuple):
 class RowGroups:
     """The group of each row, the number of groups, and the first row of each group."""
 
-    of: Ints
+    of: Int64s
     count: int
-    first: Ints
+    first: Int64s
 
 
 class TableColumns:
@@ -58,8 +57,8 @@ class TableColumns:
         self.rows: int = table.num_rows
         self._plain: dict[str, pa.Array] = {}
         self._coded: dict[str, CodedText] = {}
-        self._ints: dict[str, Ints] = {}
-        self._known: dict[str, Mask] = {}
+        self._ints: dict[str, Int64s] = {}
+        self._known: dict[str, Bools] = {}
         self._derived: dict[tuple[str, ...], tuple[npt.NDArray[Any], ...]] = {}
 
     def derived(
@@ -99,13 +98,13 @@ class TableColumns:
         is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
         return self.text(name) if is_text else self.arrow(name)
 
-    def plain(self, name: str, rows: Ints) -> pa.Array:
+    def plain(self, name: str, rows: Int64s) -> pa.Array:
         """Return some rows of a column, texts as texts."""
         column = self.column(name)
         is_coded = isinstance(column, CodedText | NumberColumn)
         return column.take(rows).arrow() if is_coded else column.take(pa.array(rows))
 
-    def present(self, name: str) -> Mask:
+    def present(self, name: str) -> Bools:
         """Return the mask of rows where a column is not null."""
         if name not in self._known:
             own = self._own(name)
@@ -118,7 +117,7 @@ class TableColumns:
             self._known[name] = known
         return self._known[name]
 
-    def ints(self, name: str) -> Ints:
+    def ints(self, name: str) -> Int64s:
         """Return a whole-number column as int64, 0 for null."""
         if name not in self._ints:
             own = self._own(name)
@@ -129,7 +128,7 @@ class TableColumns:
             )
         return self._ints[name]
 
-    def bools(self, name: str) -> Mask:
+    def bools(self, name: str) -> Bools:
         """Return a boolean column, false for null."""
         own = self._own(name)
         if isinstance(own, np.ndarray):
@@ -138,21 +137,21 @@ class TableColumns:
             return own.values.astype(bool)
         return self.derived("bools", name, make=lambda: (true_mask(self.arrow(name)),))[0]
 
-    def equals(self, name: str, text: str) -> Mask:
+    def equals(self, name: str, text: str) -> Bools:
         """Return the mask of rows where a text column has this text."""
         coded = self.text(name)
 
-        def compare() -> tuple[Mask]:
+        def compare() -> tuple[Bools]:
             number = pc.index(coded.texts, text).as_py()
             return (coded.numbers == number if number >= 0 else np.zeros(self.rows, bool),)
 
         return self.derived("equals", name, text, make=compare)[0]
 
-    def filter(self, mask: Mask) -> "TableColumns":
+    def filter(self, mask: Bools) -> "TableColumns":
         """Return the rows where `mask` is true."""
         return self if mask.all() else TableColumns(self.table.filter(pa.array(mask)))
 
-    def coalesce(self, wanted: str, otherwise: str) -> Ints:
+    def coalesce(self, wanted: str, otherwise: str) -> Int64s:
         """Return a whole-number column with another one in place of null."""
         return self.derived(
             "coalesce",
@@ -161,22 +160,22 @@ class TableColumns:
             make=lambda: (self._either(wanted, otherwise),),
         )[0]
 
-    def _either(self, wanted: str, otherwise: str) -> Ints:
+    def _either(self, wanted: str, otherwise: str) -> Int64s:
         present = self.present(wanted)
         if present.all():
             return self.ints(wanted)
         return np.where(present, self.ints(wanted), self.ints(otherwise))
 
 
-def true_mask(column: pa.Array) -> Mask:
+def true_mask(column: pa.Array) -> Bools:
     """Return a boolean column as a mask, false for null."""
-    mask: Mask = (column.fill_null(fill_value=False) if column.null_count else column).to_numpy(
+    mask: Bools = (column.fill_null(fill_value=False) if column.null_count else column).to_numpy(
         zero_copy_only=False
     )
     return mask
 
 
-def nullable_ints(values: Ints, present: Mask) -> pa.Array:
+def nullable_ints(values: Int64s, present: Bools) -> pa.Array:
     """Return an int64 column that is null where `present` is false."""
     return pa.array(values, mask=~present)
 
@@ -187,7 +186,7 @@ def encode(column: pa.Array | CodedText) -> Codes:
     return Codes(coded.numbers, len(coded.texts))
 
 
-def encode_runs(values: Ints) -> Codes:
+def encode_runs(values: Int64s) -> Codes:
     """Return codes of a column in which equal values mostly follow each other."""
     if not len(values):
         return Codes(values, 0)
@@ -196,7 +195,7 @@ def encode_runs(values: Ints) -> Codes:
     return Codes(np.repeat(heads.numbers, np.diff(np.r_[starts, len(values)])), heads.bound)
 
 
-def encode_range(values: Ints, present: Mask | None = None) -> Codes:
+def encode_range(values: Int64s, present: Bools | None = None) -> Codes:
     """Return codes of numbers in a narrow range: the distance from the lowest, -1 where not `present`."""
     if not len(values):
         return Codes(values, 0)
@@ -205,7 +204,7 @@ def encode_range(values: Ints, present: Mask | None = None) -> Codes:
     return Codes(distance if present is None else (distance + 1) * present - 1, highest - lowest + 1)
 
 
-def encode_numbers(values: Ints, present: Mask) -> Codes:
+def encode_numbers(values: Int64s, present: Bools) -> Codes:
     """Return codes of any numbers: by their range if it is narrow, else by a hash table."""
     if len(values) and int(values.max()) - int(values.min()) < max(DIRECT_LIMIT, 4 * len(values)):
         return encode_range(values, None if present.all() else present)
@@ -234,7 +233,7 @@ def group_rows(*columns: Codes) -> RowGroups:
     return RowGroups(numbers, count, first)
 
 
-def _folded(numbers: Ints, column: Codes) -> Ints:
+def _folded(numbers: Int64s, column: Codes) -> Int64s:
     """Return one number for each row from a number and the code of one more column."""
     if not are_many(len(numbers)):
         return numbers * (column.bound + 1) + column.numbers + 1
@@ -247,7 +246,7 @@ def _is_direct(bound: int, rows: int) -> bool:
     return bound <= max(DIRECT_LIMIT, 4 * rows)
 
 
-def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
+def _dense(numbers: Int64s, bound: int) -> tuple[Int64s, int]:
     """Return numbers 0 to bound - 1 renumbered without gaps, and how many there are."""
     if (numbers[1:] > numbers[:-1]).all():
         return np.arange(len(numbers)), len(numbers)
@@ -259,7 +258,7 @@ def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     return (np.cumsum(present) - 1)[numbers], int(present.sum())
 
 
-def first_rows(groups: RowGroups, order: Iterable[Ints]) -> Ints:
+def first_rows(groups: RowGroups, order: Iterable[Int64s]) -> Int64s:
     """Return the row of each group that comes first in the order of some columns, ascending.
 
     Rows are compared by the next column only where the columns before it are equal; the rows that remain are
@@ -275,7 +274,7 @@ def first_rows(groups: RowGroups, order: Iterable[Ints]) -> Ints:
     return first
 
 
-def _lowest_rows(rows: Ints, of: Ints, values: Ints, count: int) -> tuple[Ints, Ints]:
+def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """Return the rows that have the lowest value of their group, and their groups."""
     lowest = np.full(count, INT64_RANGE.max)
     if are_many(len(rows)):
@@ -293,7 +292,7 @@ def group_codes(groups: RowGroups) -> Codes:
     return Codes(groups.of, groups.count)
 
 
-def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
+def sum_by_group(groups: RowGroups, values: Int64s | Bools) -> Int64s:
     """Return the sum of values for each group; a mask is counted."""
     sums = np.zeros(groups.count, np.int64)
     if are_many(len(values)):
@@ -306,7 +305,7 @@ def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
     return sums
 
 
-def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberColumn:
+def lowest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
     """Return the lowest present value of each group, null if there is none."""
     extremes = np.full(groups.count, INT64_RANGE.max)
     if are_many(len(values)):
@@ -316,7 +315,7 @@ def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberCol
     return number_column(extremes, extremes < INT64_RANGE.max, INT64)
 
 
-def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberColumn:
+def highest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
     """Return the highest present value of each group, null if there is none."""
     extremes = np.full(groups.count, INT64_RANGE.min)
     if are_many(len(values)):
@@ -326,7 +325,7 @@ def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> NumberCo
     return number_column(extremes, extremes > INT64_RANGE.min, INT64)
 
 
-def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
+def sound_latencies(exchanges: TableColumns) -> tuple[Int64s, Bools]:
     """Return latencies in ns and the mask of sound ones: present, not negative, below `MAX_LATENCY_NS`.
 
     The latency of an exchange that waited by design and was answered late is the time beyond that wait.
@@ -335,18 +334,18 @@ def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
     return latency, sound
 
 
-def _sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
+def _sound_latencies(exchanges: TableColumns) -> tuple[Int64s, Bools]:
     latency = exchanges.ints("latency_ns")
     sound = exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
     return latency - exchanges.ints("wait_ns") * ~exchanges.bools("idle_wait"), sound
 
 
-def counted_latencies(exchanges: TableColumns) -> Ints:
+def counted_latencies(exchanges: TableColumns) -> Int64s:
     """Return sound latencies in ns, 0 for others."""
     latency, sound = sound_latencies(exchanges)
     return exchanges.derived("counted_latencies", make=lambda: (latency * sound,))[0]
 
 
-def latency_buckets(exchanges: TableColumns) -> Ints:
+def latency_buckets(exchanges: TableColumns) -> Int64s:
     """Return the bucket of each sound latency, that of 0 for others."""
     return exchanges.derived("buckets", make=lambda: (bucket_of(counted_latencies(exchanges)),))[0]

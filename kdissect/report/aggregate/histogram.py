@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.quantiles import nearest_rank
-
-Ints = npt.NDArray[np.int64]
 
 DENSE_CELLS = 4
 """Groups with up to so many cells (pairs of group and bucket) for each row are added up without sorting."""
@@ -29,7 +28,7 @@ MANTISSA_BITS = 52  # IEEE 754 binary64, which is used as a fast integer logarit
 EXPONENT_BIAS = 1023
 
 
-def bucket_of(values: Ints) -> Ints:
+def bucket_of(values: Int64s) -> Int64s:
     """Return the bucket number of each value; values are 0 to 2^63 - 1."""
     exact = values
     if len(values) and values.max() >> (MANTISSA_BITS + 1):  # keep float64 from rounding up
@@ -39,14 +38,14 @@ def bucket_of(values: Ints) -> Ints:
     return np.where(values < 1 << SUB_BITS, values, bits - first_octave)
 
 
-def bucket_bounds(buckets: Ints) -> tuple[Ints, Ints]:
+def bucket_bounds(buckets: Int64s) -> tuple[Int64s, Int64s]:
     """Return the lowest and the highest value of each bucket."""
     shift = np.maximum((buckets >> SUB_BITS) - 1, 0)
     lowest = (buckets - (shift << SUB_BITS)) << shift
     return lowest, lowest + (np.int64(1) << shift) - 1
 
 
-def middle(buckets: Ints) -> Ints:
+def middle(buckets: Int64s) -> Int64s:
     """Return the value in the middle of each bucket, which stands for all of it."""
     lowest, highest = bucket_bounds(buckets)
     return lowest + (highest - lowest) // 2
@@ -56,12 +55,12 @@ def middle(buckets: Ints) -> Ints:
 class Histograms:
     """Sparse histograms of many groups, ordered by (group, bucket); each pair occurs once."""
 
-    group: Ints
-    bucket: Ints
-    count: Ints
+    group: Int64s
+    bucket: Int64s
+    count: Int64s
 
 
-def add_up(group: Ints, bucket: Ints, count: Ints) -> Histograms:
+def add_up(group: Int64s, bucket: Int64s, count: Int64s) -> Histograms:
     """Return the histograms of rows in any order; rows of the same group and bucket are added up."""
     if not len(group):
         return Histograms(group, bucket, count)
@@ -77,7 +76,7 @@ def add_up(group: Ints, bucket: Ints, count: Ints) -> Histograms:
     return Histograms(key // width, key % width, np.add.reduceat(count, starts))
 
 
-def _add_up_cells(key: Ints, count: Ints, width: int, cells: int) -> Histograms:
+def _add_up_cells(key: Int64s, count: Int64s, width: int, cells: int) -> Histograms:
     """Return histograms from an array with a cell for each key: a tenth of the time of sorting the keys."""
     sums, seen = np.zeros(cells, np.int64), np.zeros(cells, bool)
     np.add.at(sums, key, count)
@@ -86,7 +85,7 @@ def _add_up_cells(key: Ints, count: Ints, width: int, cells: int) -> Histograms:
     return Histograms(found // width, found % width, sums[found])
 
 
-def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> list[Ints]:
+def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> list[Int64s]:
     """Return, for each of `per_mille`, an array of values by group; 0 for a group without values."""
     totals = np.zeros(groups, np.int64)
     np.add.at(totals, counted.group, counted.count)

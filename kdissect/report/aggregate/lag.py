@@ -7,6 +7,7 @@ whatever the length of the capture.
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
@@ -19,7 +20,6 @@ from kdissect.report.aggregate.grouping import (
     group_codes,
     group_rows,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text
@@ -28,7 +28,7 @@ EDGES = (("first", 1), ("last", -1))
 
 
 def count_lags(
-    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, clients: RowGroups
 ) -> ArrayBatch:
     """Return the rows of LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
@@ -58,10 +58,10 @@ def count_lags(
 
 def _edge(
     edge: str,
-    order: Ints,
-    lag: Ints,
-    rows: Ints,
-    exchange: Ints,
+    order: Int64s,
+    lag: Int64s,
+    rows: Int64s,
+    exchange: Int64s,
     groups: RowGroups,
     partitions: TableColumns,
     exchanges: TableColumns,

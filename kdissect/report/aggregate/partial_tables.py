@@ -17,10 +17,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
-    Mask,
     RowGroups,
     TableColumns,
     encode,
@@ -33,14 +33,13 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
     true_mask,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column, join_batches
 from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
 from kdissect.tables.schemas import CONNECTIONS
 
-Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
+Measure: TypeAlias = "Int64s | Bools | tuple[Int64s, Bools]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +396,7 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
 
 
 def roll_up_groups(
-    part: PartialTable, columns: Mapping[str, AnyColumn], groups: RowGroups, first: Ints
+    part: PartialTable, columns: Mapping[str, AnyColumn], groups: RowGroups, first: Int64s
 ) -> ArrayBatch:
     """Return one row for each group, with keys and `first` of its row in `first`."""
     taken = {
@@ -422,7 +421,7 @@ def _codes(column: AnyColumn) -> Codes:
     return encode_numbers(*whole_numbers(column))
 
 
-def _order(column: AnyColumn) -> tuple[Ints, ...]:
+def _order(column: AnyColumn) -> tuple[Int64s, ...]:
     """Return numbers to sort by in the order of a column, nulls last."""
     column = plain_column(column)
     if isinstance(column, CodedText):
@@ -431,7 +430,7 @@ def _order(column: AnyColumn) -> tuple[Ints, ...]:
     return (values,) if present.all() else ((~present).astype(np.int64), values)
 
 
-def whole_numbers(column: AnyColumn) -> tuple[Ints, Mask]:
+def whole_numbers(column: AnyColumn) -> tuple[Int64s, Bools]:
     """Return whole numbers, 0 for null, and where they are present."""
     column = plain_column(column)
     if isinstance(column, NumberColumn):

@@ -8,6 +8,7 @@ light rows stay separate, but not their sums.
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import (
     RowGroups,
     TableColumns,
@@ -15,7 +16,6 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
     sum_by_group,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     PartialTable,
     array_rows,
@@ -82,7 +82,7 @@ def _in_runs(part: PartialTable, table: pa.Table) -> ArrayBatch:
     return roll_up_groups(part, taken, RowGroups(runs, len(first), first), first)
 
 
-def _runs(key: Ints, start: Ints, stop: Ints) -> Ints:
+def _runs(key: Int64s, start: Int64s, stop: Int64s) -> Int64s:
     """Return the number of the run of each range, ranges in order of (key, start).
 
     A new run begins with a new key, and after all earlier ranges of the key have ended.

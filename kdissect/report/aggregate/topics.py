@@ -7,10 +7,10 @@ counts once for that topic.
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
-    Mask,
     RowGroups,
     TableColumns,
     encode,
@@ -21,7 +21,6 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     TOPIC_CALLS,
     TOPIC_FLOWS,
@@ -36,7 +35,7 @@ from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
 
 
-def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints:
+def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Int64s:
     """Return for each row of partitions the row of its exchange, or -1."""
     keys, known = (
         ExchangeKeys(rows.ints("connection"), rows.ints("ordinal"), rows.present("ordinal"))
@@ -46,7 +45,7 @@ def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints
 
 
 def count_topics(
-    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, clients: RowGroups
 ) -> dict[str, ArrayBatch]:
     """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
     named = partitions.present("topic") | partitions.present("topic_id")
@@ -68,7 +67,7 @@ def count_topics(
 def _flows(
     partitions: TableColumns,
     exchanges: TableColumns,
-    exchange_rows: Ints,
+    exchange_rows: Int64s,
     clients: RowGroups,
     topic: RowGroups,
 ) -> ArrayBatch:
@@ -99,7 +98,7 @@ def _flows(
 def _timings(
     partitions: TableColumns,
     exchanges: TableColumns,
-    exchange_rows: Ints,
+    exchange_rows: Int64s,
     clients: RowGroups,
     topic: RowGroups,
 ) -> dict[str, ArrayBatch]:
@@ -137,7 +136,7 @@ def _timings(
     }
 
 
-def _changes(*columns: Ints) -> Mask:
+def _changes(*columns: Int64s) -> Bools:
     """Return the mask of rows that differ from the row before."""
     changed = np.zeros(len(columns[0]), bool)
     changed[:1] = True
@@ -146,5 +145,5 @@ def _changes(*columns: Ints) -> Mask:
     return changed
 
 
-def _taken(source: TableColumns, rows: Ints, names: tuple[str, ...]) -> dict[str, AnyColumn]:
+def _taken(source: TableColumns, rows: Int64s, names: tuple[str, ...]) -> dict[str, AnyColumn]:
     return {name: take_rows(source.column(name), rows) for name in names}

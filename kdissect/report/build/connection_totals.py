@@ -6,14 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import (
-    Mask,
-    TableColumns,
-    encode,
-    group_rows,
-    sum_by_group,
-)
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
 from kdissect.report.model.call_figures import Latency
 from kdissect.report.model.connection_rows import (
     ConnectionTotals,
@@ -61,7 +55,7 @@ def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
     for protocol in KAFKA:
         kafka |= columns.equals("protocol", protocol)
 
-    def count(mask: Mask) -> int:
+    def count(mask: Bools) -> int:
         return int((mask & kafka).sum())
 
     traffic = columns.ints("bytes_to_server") + columns.ints("bytes_to_client")
@@ -86,7 +80,7 @@ def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
     )
 
 
-def _protocols(columns: TableColumns, traffic: Ints) -> tuple[ProtocolRow, ...]:
+def _protocols(columns: TableColumns, traffic: Int64s) -> tuple[ProtocolRow, ...]:
     names = {name for name in columns.arrow("protocol").to_pylist() if name is not None}
     masks = {name: columns.equals("protocol", name) for name in sorted(names)}
     # Attempts to connect that were refused or not answered have nothing that could be recognised.
@@ -108,7 +102,7 @@ def _protocols(columns: TableColumns, traffic: Ints) -> tuple[ProtocolRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.bytes, row.protocol)))
 
 
-def _software(columns: TableColumns, kafka: Mask) -> tuple[SoftwareRow, ...]:
+def _software(columns: TableColumns, kafka: Bools) -> tuple[SoftwareRow, ...]:
     rows = [
         SoftwareRow(**row)
         for row in _counted(columns, SOFTWARE_COLUMNS, {"connections": kafka})
@@ -119,7 +113,7 @@ def _software(columns: TableColumns, kafka: Mask) -> tuple[SoftwareRow, ...]:
 
 
 def _security(
-    columns: TableColumns, row_type: type[SecurityRow], keys: Mapping[str, str], sums: Mapping[str, Ints]
+    columns: TableColumns, row_type: type[SecurityRow], keys: Mapping[str, str], sums: Mapping[str, Int64s]
 ) -> tuple[SecurityRow, ...]:
     """Return connections counted by `keys`; those without an outcome are left out."""
     rows = _counted(columns, keys, {"connections": np.ones(columns.rows, np.int64), **sums})
@@ -128,7 +122,7 @@ def _security(
 
 
 def _counted(
-    columns: TableColumns, keys: Mapping[str, str], sums: Mapping[str, Ints | Mask]
+    columns: TableColumns, keys: Mapping[str, str], sums: Mapping[str, Int64s | Bools]
 ) -> list[dict[str, Any]]:
     """Return a row for each distinct value of `keys` (field: column), with `sums` added up."""
     arrays = [columns.arrow(column) for column in keys.values()]
@@ -138,6 +132,6 @@ def _counted(
     return [dict(zip((*keys, *sums), row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _round_trips(columns: TableColumns, name: str, kafka: Mask) -> Latency | None:
+def _round_trips(columns: TableColumns, name: str, kafka: Bools) -> Latency | None:
     values = columns.ints(name)
     return exact_latencies(values[kafka & columns.present(name) & (values >= 0)]).of(0)

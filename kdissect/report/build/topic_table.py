@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import (
-    Mask,
     RowGroups,
     TableColumns,
     encode,
@@ -22,7 +22,6 @@ from kdissect.report.aggregate.grouping import (
     lowest_by_group,
     sum_by_group,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     TOPIC_CALLS,
     TOPIC_FLOWS,
@@ -65,9 +64,9 @@ class RankedTopics(NamedTuple):
 class UseGroups(NamedTuple):
     """Rows of flows, calls and latencies grouped by topic and API."""
 
-    flows: Ints
-    calls: Ints
-    latencies: Ints
+    flows: Int64s
+    calls: Int64s
+    latencies: Int64s
     topics: list[str]
     api_keys: list[int]
 
@@ -211,7 +210,7 @@ def _named(partial: Partial, table: PartialTable, names: TopicNames) -> NamedTab
 
 def _within(table: NamedTable, kept: Sequence[str]) -> NamedTable:
     """Return the rows of the topics that are kept."""
-    mask: Mask = pc.is_in(table.topic, pa.array(kept, pa.string())).to_numpy(zero_copy_only=False)
+    mask: Bools = pc.is_in(table.topic, pa.array(kept, pa.string())).to_numpy(zero_copy_only=False)
     if mask.all():
         return table
     return NamedTable(table.columns.filter(mask), table.topic.filter(pa.array(mask)))
@@ -230,7 +229,7 @@ def _use_groups(flows: NamedTable, calls: NamedTable, latencies: NamedTable) -> 
     )
 
 
-def _codecs(flows: TableColumns, use: Ints) -> dict[int, dict[str, int]]:
+def _codecs(flows: TableColumns, use: Int64s) -> dict[int, dict[str, int]]:
     """Return the record bytes of each use by codec."""
     groups = group_rows(encode(pa.array(use)), encode(flows.arrow("codec")))
     size = sum_by_group(groups, flows.ints("record_bytes"))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from statistics import median
 
+from kdissect.array_types import Bools
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -135,7 +135,7 @@ def capture_loss(context: FindingContext) -> Judgement | None:
     return Judgement(f"The capture is incomplete{missing}: {untold}", rows) if rows else None
 
 
-def _most(context: FindingContext, one_way: Mask) -> bool:
+def _most(context: FindingContext, one_way: Bools) -> bool:
     """Return whether most Kafka connections have the same direction only."""
     columns = context.facts.columns
     to_server, to_client = (

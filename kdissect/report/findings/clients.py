@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.aggregate.grouping import Mask, encode, group_rows
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -64,12 +64,12 @@ def metadata_storm(context: FindingContext) -> Judgement | None:
     return Judgement(f"{counted(len(rows), 'client')} requested metadata repeatedly", rows) if rows else None
 
 
-def _opened(context: FindingContext, *, refused: bool) -> Mask:
+def _opened(context: FindingContext, *, refused: bool) -> Bools:
     """Return which connections were opened during the capture: refused by a host, or those that worked."""
     columns = context.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     was_refused = silent & columns.equals("closed", "rst") & ~columns.present("server_rtt_ns")
-    wanted: Mask = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
+    wanted: Bools = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
     opened = columns.equals("opened", "handshake") & columns.present("first_time_ns")
     wanted &= opened
     return wanted
@@ -122,7 +122,7 @@ def connection_churn(context: FindingContext) -> Judgement | None:
     return Judgement(f"{counted(len(rows), 'client')} opened connections repeatedly", rows) if rows else None
 
 
-def _often(context: FindingContext, opened: Ints) -> Ints:
+def _often(context: FindingContext, opened: Int64s) -> Int64s:
     """Return the rows of clients that opened enough connections to be looked at, one by one, for churn."""
     columns = context.facts.columns
     ids, hosts = (columns.arrow(name).take(pa.array(opened)) for name in ("client_id", "client_host"))

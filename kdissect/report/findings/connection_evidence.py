@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Evidence, Location
 from kdissect.report.wording import client_text, listed
@@ -18,7 +17,7 @@ Row = dict[str, Any]
 Subject = TypeVar("Subject", str, tuple[str, str])
 
 
-def select_connections(context: FindingContext, chosen: Mask | Ints, *more: str) -> list[Row]:
+def select_connections(context: FindingContext, chosen: Bools | Int64s, *more: str) -> list[Row]:
     """Return connections, the earliest first: both ends, times, and `more` columns."""
     rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
     table = context.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
 from kdissect.report.findings.finding_context import (
@@ -66,7 +66,7 @@ def network_slow(context: FindingContext) -> Judgement | None:
     return Judgement(title, [evidence for _, evidence in rows]) if rows else None
 
 
-def _host_pairs(context: FindingContext) -> Iterator[tuple[HostPair, Ints]]:
+def _host_pairs(context: FindingContext) -> Iterator[tuple[HostPair, Int64s]]:
     """Yield each pair of client host and server host with the rows of its Kafka connections."""
     columns = context.facts.columns
     kafka = np.flatnonzero(columns.equals("protocol", "kafka"))
@@ -79,7 +79,7 @@ def _host_pairs(context: FindingContext) -> Iterator[tuple[HostPair, Ints]]:
         yield (client, server), kafka[groups.of == group]
 
 
-def _median_round_trip(context: FindingContext, connections: Ints) -> int:
+def _median_round_trip(context: FindingContext, connections: Int64s) -> int:
     """Return the median round trip in ns: capture to server and back, plus capture to client and back."""
     columns = context.facts.columns
     known = columns.present("server_rtt_ns")[connections] & columns.present("client_rtt_ns")[connections]

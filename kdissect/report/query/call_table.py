@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import (
     RowGroups,
     TableColumns,
@@ -13,7 +14,6 @@ from kdissect.report.aggregate.grouping import (
     group_codes,
     group_rows,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
@@ -27,7 +27,7 @@ class RankedGroups(NamedTuple):
     figures: GroupFigures
     order: list[int]
     keys: list[list[Any]]
-    connections: Ints
+    connections: Int64s
 
 
 class CallTable:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns, nullable_ints
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
+from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import ClientName
@@ -40,14 +40,14 @@ class ConnectionFacts:
         self.columns = TableColumns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         has_data = self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
-        self.one_way: Mask = has_data & (
+        self.one_way: Bools = has_data & (
             self._is_silent("client", "server") | self._is_silent("server", "client")
         )
-        self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
-        self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
+        self.lossy: Bools = (self.columns.ints("lost_bytes") > 0) | self.one_way
+        self.closed: Bools = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
 
     @property
-    def holes(self) -> Mask:
+    def holes(self) -> Bools:
         """Return which connections miss bytes that their receiver misses, too: it never acknowledged them.
 
         Bytes that only the capture lost are acknowledged.
@@ -57,22 +57,22 @@ class ConnectionFacts:
             self.columns.ints("unacknowledged_bytes_to_client"),
         )
         lost = self.columns.ints("lost_bytes")
-        holes: Mask = (lost > 0) & (waiting >= lost)
+        holes: Bools = (lost > 0) & (waiting >= lost)
         return holes
 
     @property
-    def doubtful(self) -> Mask:
+    def doubtful(self) -> Bools:
         """Return which connections miss bytes that only the capture lost: a response may be among them."""
-        doubtful: Mask = self.lossy & ~self.holes
+        doubtful: Bools = self.lossy & ~self.holes
         return doubtful
 
-    def _is_silent(self, sender: str, receiver: str) -> Mask:
+    def _is_silent(self, sender: str, receiver: str) -> Bools:
         """Return which connections have no packet that shows that the sender's direction was captured.
 
         Data shows it, and a handshake, an acknowledgment, or the first FIN or RST: a server that closes a
         connection may have sent no data since the capture began.
         """
-        silent: Mask = (
+        silent: Bools = (
             (self.columns.ints(f"bytes_to_{receiver}") == 0)
             & ~self.columns.present("server_rtt_ns")
             & (self.columns.ints(f"{sender}_acks") == 0)
@@ -80,7 +80,7 @@ class ConnectionFacts:
         )
         return silent
 
-    def rows(self, connection: TableColumns) -> Ints:
+    def rows(self, connection: TableColumns) -> Int64s:
         """Return the row in these facts of each row's `connection`, -1 where there is none."""
         wanted = connection.ints("connection")
         if not len(self.numbers):
@@ -88,26 +88,26 @@ class ConnectionFacts:
         nearest = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
         return np.where((self.numbers[nearest] == wanted) & connection.present("connection"), nearest, -1)
 
-    def column_at(self, name: str, rows: Ints) -> pa.Array:
+    def column_at(self, name: str, rows: Int64s) -> pa.Array:
         """Return a column at rows that `rows` returned, null for -1."""
         return self.columns.arrow(name).take(nullable_ints(rows, rows >= 0))
 
-    def client_ids(self, column: pa.Array, rows: Ints) -> pa.Array:
+    def client_ids(self, column: pa.Array, rows: Int64s) -> pa.Array:
         """Return client ids of exchanges; an orphan response, which has none, gets that of its connection."""
         return pc.coalesce(column, self.column_at("client_id", rows))
 
-    def flags(self, rows: Ints) -> ConnectionFlags:
+    def flags(self, rows: Int64s) -> ConnectionFlags:
         """Return which connections at `rows` are lossy and which were closed; unknown ones are neither."""
         known = rows >= 0
         if not len(self.numbers):
             return ConnectionFlags(known, known)
         return ConnectionFlags(known & self.lossy[rows], known & self.closed[rows])
 
-    def complete(self, rows: Ints) -> Mask:
+    def complete(self, rows: Int64s) -> Bools:
         """Return which connections at `rows` were closed and lack nothing."""
         if not len(self.numbers):
             return rows >= 0
-        complete: Mask = self.closed & ~self.lossy
+        complete: Bools = self.closed & ~self.lossy
         return (rows >= 0) & complete[rows]
 
 

@@ -11,16 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.confidence import confidence_ranks
-from kdissect.report.aggregate.grouping import (
-    Mask,
-    RowGroups,
-    TableColumns,
-    sum_by_group,
-)
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns, sum_by_group
 from kdissect.report.aggregate.histogram import (
     Histograms,
-    Ints,
     add_up,
     bounds_at_ranks,
     bucket_of,
@@ -57,13 +52,13 @@ ABSENT_LOW, ABSENT_HIGH = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 class Latencies:
     """Latencies by group in nanoseconds: one entry for each group in each array, one row in `cells`."""
 
-    count: Ints
-    total: Ints
-    lowest: Ints
-    highest: Ints
-    percentiles: list[Ints]
+    count: Int64s
+    total: Int64s
+    lowest: Int64s
+    highest: Int64s
+    percentiles: list[Int64s]
     spread: npt.NDArray[np.float64]
-    cells: Ints
+    cells: Int64s
     buckets: Histograms
 
     def of(self, group: int) -> Latency | None:
@@ -100,7 +95,7 @@ class Latencies:
         )
 
 
-def collect_latencies(groups: int, buckets: Histograms, of: Ints, counts: Sequence[Ints]) -> Latencies:
+def collect_latencies(groups: int, buckets: Histograms, of: Int64s, counts: Sequence[Int64s]) -> Latencies:
     """Return the latencies of `groups` groups, from rows of groups `of` and the buckets of the same groups.
 
     `counts` are (count, sum, lowest, highest), each an array by row.
@@ -122,8 +117,8 @@ def collect_latencies(groups: int, buckets: Histograms, of: Ints, counts: Sequen
 class LatencyGroups(NamedTuple):
     """The group of each row of calls, the group of each row of their latencies, and the number of groups."""
 
-    calls: Ints
-    latencies: Ints
+    calls: Int64s
+    latencies: Int64s
     groups: int
 
 
@@ -140,7 +135,7 @@ def latencies_of_calls(
     return collect_latencies(by_group.groups, histograms, by_group.calls[rows], counts)
 
 
-def exact_latencies(values: Ints) -> Latencies:
+def exact_latencies(values: Int64s) -> Latencies:
     """Return the latencies of one group from single values, with the same buckets."""
     group = np.zeros(len(values), np.int64)
     ones = group + 1
@@ -150,19 +145,19 @@ def exact_latencies(values: Ints) -> Latencies:
 class ConnectionFlags(NamedTuple):
     """For each row of calls: is its connection lossy (bytes are missing), and was it closed."""
 
-    lossy: Mask
-    closed: Mask
+    lossy: Bools
+    closed: Bools
 
 
 class GroupFigures(NamedTuple):
     """Figures of all groups: arrays with one entry for each group, by name."""
 
     groups: int
-    sums: dict[str, Ints]
-    extremes: dict[str, Ints]
-    by_status: dict[str, Ints]
-    doubtful: Ints
-    unanswered: dict[str, Ints]
+    sums: dict[str, Int64s]
+    extremes: dict[str, Int64s]
+    by_status: dict[str, Int64s]
+    doubtful: Int64s
+    unanswered: dict[str, Int64s]
     service: Latencies
     idle: Latencies
     service_total_ns: int
@@ -206,7 +201,7 @@ def group_figures(
     latencies: TableColumns,
     flags: ConnectionFlags,
     groups: RowGroups,
-    latency_groups: Ints,
+    latency_groups: Int64s,
 ) -> GroupFigures:
     """Return the figures of calls in `groups`; `latency_groups` are the same groups, by row of latencies."""
     by_group = LatencyGroups(groups.of, latency_groups, groups.count)

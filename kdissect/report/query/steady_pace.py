@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns, encode, group_rows
-from kdissect.report.aggregate.histogram import Ints, middle
+from kdissect.array_types import Bools, Int64s
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
+from kdissect.report.aggregate.histogram import middle
 from kdissect.report.query.topic_names import Address
 from kdissect.report.timeline.signal_tables import PACE_CELL_BITS
 
@@ -24,9 +25,9 @@ SPAN_CALLS = 5
 class TimedCalls(NamedTuple):
     """Calls of one API: the span, number and client of each row, and log2 of its latency in ns."""
 
-    span: Ints
-    calls: Ints
-    client: Ints
+    span: Int64s
+    calls: Int64s
+    client: Int64s
     latency: np.ndarray
 
 
@@ -65,7 +66,7 @@ def _read(rows: TableColumns) -> TimedCalls:
     )
 
 
-def _ratios(pace: TimedCalls, own: Mask) -> Iterator[float]:
+def _ratios(pace: TimedCalls, own: Bools) -> Iterator[float]:
     """Yield log2 of the latency at the broker over that elsewhere, for each span that can be compared."""
     for span in np.unique(pace.span).tolist():
         now = pace.span == span
@@ -82,5 +83,5 @@ def _ratios(pace: TimedCalls, own: Mask) -> Iterator[float]:
             yield levels[0] - levels[1]
 
 
-def _fewest(pace: TimedCalls, masks: Iterable[Mask]) -> int:
+def _fewest(pace: TimedCalls, masks: Iterable[Bools]) -> int:
     return min(int(pace.calls[mask].sum()) for mask in masks)

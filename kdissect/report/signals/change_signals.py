@@ -19,19 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools, Floats, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.aggregate.grouping import (
-    Mask,
-    RowGroups,
-    TableColumns,
-    encode,
-    group_rows,
-)
-from kdissect.report.aggregate.histogram import Ints, middle
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns, encode, group_rows
+from kdissect.report.aggregate.histogram import middle
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.changes import MIN_STATISTIC, MIN_VALUES, Floats, Segment, Series, find_segments
+from kdissect.report.signals.changes import MIN_STATISTIC, MIN_VALUES, Segment, Series, find_segments
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -90,13 +85,13 @@ class Timed(NamedTuple):
     """
 
     step_ns: int
-    step: Ints
-    exchanges: Ints
+    step: Int64s
+    exchanges: Int64s
     value: Floats
     latency: Floats
-    first_ns: Ints
-    api: Ints
-    alone: Mask
+    first_ns: Int64s
+    api: Int64s
+    alone: Bools
     server: NamedRows
     client: NamedRows
 
@@ -106,7 +101,7 @@ class Rise(NamedTuple):
 
     before: tuple[int, int]
     after: tuple[int, int]
-    rose: Mask
+    rose: Bools
     begin_ns: int
     end_ns: int | None
     lasted_ns: int
@@ -159,7 +154,7 @@ def _own_groups(pace: TableColumns) -> RowGroups:
     return group_rows(*(encode(pace.arrow(name)) for name in keys))
 
 
-def _alone(context: SignalContext, api: Ints, clients: NamedRows) -> Mask:
+def _alone(context: SignalContext, api: Int64s, clients: NamedRows) -> Bools:
     """Return which requests wait for no other broker: also Produce of clients that never wait for all."""
     calls = context.table(CALLS)
     written = calls.filter((calls.ints("api_key") == ApiKey.PRODUCE) & (calls.ints("acks_all") > 0))
@@ -167,11 +162,11 @@ def _alone(context: SignalContext, api: Ints, clients: NamedRows) -> Mask:
     hosts = context.facts.column_at("client_host", context.facts.rows(written)).to_pylist()
     for_all = {client_text(*pair) for pair in zip(ids, hosts, strict=True)}
     only_leader = np.array([client not in for_all for client in clients.names], bool)[clients.of]
-    alone: Mask = ~np.isin(api, list(REPLICATED)) | ((api == ApiKey.PRODUCE) & only_leader)
+    alone: Bools = ~np.isin(api, list(REPLICATED)) | ((api == ApiKey.PRODUCE) & only_leader)
     return alone
 
 
-def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
+def _distinct_rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
     """Yield the rises of a subject: of all requests, and of one API where the others hide it."""
     apis = np.unique(timed.api[own]).tolist()
     parts = [own, *(own & (timed.api == api) for api in apis)] if len(apis) > 1 else [own]
@@ -183,7 +178,7 @@ def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int, least: flo
     yield from sorted(found, key=lambda rise: rise.begin_ns)
 
 
-def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
+def _rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
     step, count, value = timed.step[own], timed.exchanges[own], timed.value[own]
     series = Series(
         np.bincount(step, count, grid.steps).astype(np.int64),
@@ -216,7 +211,7 @@ def _was_normal(earlier: list[Segment], after: Segment, step_ns: int) -> bool:
     )
 
 
-def _onset(timed: Timed, own: Mask, limit: float, start: int) -> int:
+def _onset(timed: Timed, own: Bools, limit: float, start: int) -> int:
     """Return the time of the first slow request from a step on."""
     slow = own & (timed.value > limit) & (timed.step >= start)
     return int(timed.first_ns[slow].min()) if slow.any() else int(timed.first_ns[own].min())
@@ -238,7 +233,7 @@ def _signal(
     kind: str,
     name: str,
     timed: Timed,
-    own: Mask,
+    own: Bools,
     rise: Rise,
     others: NamedRows,
     reaction: dict[str, int],
@@ -284,7 +279,7 @@ def _signal(
     )
 
 
-def _main_api(timed: Timed, before: Mask, after: Mask) -> int:
+def _main_api(timed: Timed, before: Bools, after: Bools) -> int:
     """Return the API whose requests wait longer by most, of those that were there before."""
     apis = np.unique(timed.api[after]).tolist()
     known = [api for api in apis if (before & (timed.api == api)).any()] or apis
@@ -297,12 +292,12 @@ def _main_api(timed: Timed, before: Mask, after: Mask) -> int:
     return int(max(known, key=longer))
 
 
-def _level_ns(timed: Timed, rows: Mask) -> int:
+def _level_ns(timed: Timed, rows: Bools) -> int:
     count = timed.exchanges[rows].sum()
     return int(np.exp2((timed.exchanges[rows] * timed.latency[rows]).sum() / count)) if count else 0
 
 
-def _worst_ns(timed: Timed, rows: Mask, stop: int) -> int:
+def _worst_ns(timed: Timed, rows: Bools, stop: int) -> int:
     """Return the highest level that requests of one server had for `NORMAL_NS` before a step; 0 without."""
     width = max(NORMAL_NS // timed.step_ns, 1)
     worst = 0.0
@@ -316,7 +311,7 @@ def _worst_ns(timed: Timed, rows: Mask, stop: int) -> int:
     return int(np.exp2(worst)) if worst else 0
 
 
-def _times(timed: Timed, before: Mask, after: Mask) -> int:
+def _times(timed: Timed, before: Bools, after: Bools) -> int:
     """Return by which factor, times 1,000, the same requests take longer; 0 if too few of them are known."""
     counts = [int(timed.exchanges[rows].sum()) for rows in (before, after)]
     if min(counts) < RIVAL_VALUES:
@@ -328,7 +323,7 @@ def _times(timed: Timed, before: Mask, after: Mask) -> int:
     return round(1000 * 2 ** float(means[1] - means[0]))
 
 
-def _rose(timed: Timed, before: Mask, after: Mask, own: Mask) -> bool:
+def _rose(timed: Timed, before: Bools, after: Bools, own: Bools) -> bool:
     """Return whether the requests of one client or server rose, too; without any before, they count."""
     first, later = (
         (timed.exchanges[rows & own].sum(), (timed.exchanges * timed.value)[rows & own].sum())
@@ -337,7 +332,7 @@ def _rose(timed: Timed, before: Mask, after: Mask, own: Mask) -> bool:
     return bool(later[0]) and (not first[0] or later[1] / later[0] - first[1] / first[0] >= OTHER_OCTAVES)
 
 
-def _load(name: str, timed: Timed, own: Mask, rise: Rise) -> Iterator[Signal]:
+def _load(name: str, timed: Timed, own: Bools, rise: Rise) -> Iterator[Signal]:
     """Yield a signal if a server gets more requests since a rise, with the clients that send most of them."""
     before, after = _rates(timed, own, rise)
     if after < LOAD_RATIO * before:
@@ -363,7 +358,7 @@ def _load(name: str, timed: Timed, own: Mask, rise: Rise) -> Iterator[Signal]:
     )
 
 
-def _rates(timed: Timed, own: Mask, rise: Rise) -> tuple[int, int]:
+def _rates(timed: Timed, own: Bools, rise: Rise) -> tuple[int, int]:
     """Return requests in 1,000 s before and after."""
     before, after = (
         round(

@@ -13,11 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from kdissect.report.aggregate.histogram import Ints
-
-Floats = npt.NDArray[np.float64]
+from kdissect.array_types import Floats, Int64s
 
 MIN_VALUES = 12
 """A segment has at least this many values."""
@@ -37,7 +34,7 @@ MOST_STEPS = 300
 class Series(NamedTuple):
     """Sums of values by step: their number, their sum, and the sum of their squares."""
 
-    values: Ints
+    values: Int64s
     total: Floats
     squares: Floats
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.server_names import FETCHER
@@ -150,7 +150,7 @@ class ClientFacts:
         return self._last_fetch.get(client, 0) > time_ns
 
     @cached_property
-    def _activity(self) -> dict[str, Ints]:
+    def _activity(self) -> dict[str, Int64s]:
         pace = self._context.table(PACE)
         clients, times = client_rows(pace), [pace.ints("first_ns"), pace.ints("last_ns")]
         order = np.argsort(clients.of, kind="stable")

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -52,11 +52,11 @@ class FollowerFetches(NamedTuple):
     `followers` has the name of the follower of each pair.
     """
 
-    step: Ints
-    pair: Ints
-    first_ns: Ints
-    reaction_ns: Ints
-    fetches: Ints
+    step: Int64s
+    pair: Int64s
+    first_ns: Int64s
+    reaction_ns: Int64s
+    fetches: Int64s
     followers: list[str]
 
     def of(self, names: Collection[str]) -> "FollowerFetches":
@@ -106,7 +106,7 @@ def _node(client_id: str) -> int:
     return -1 if node is None else node
 
 
-def _by_step(of: Ints, pairs: int, pace: TableColumns) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+def _by_step(of: Int64s, pairs: int, pace: TableColumns) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Return step, pair, first time, reaction and number of fetches; the last step of a pair is left out."""
     step, first_ns, fetches = map(pace.ints, ("step", "first_ns", "exchanges"))
     held_ns = pace.ints("held_ns") + pace.ints("transfer_ns")

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
-from kdissect.report.aggregate.grouping import Mask, TableColumns
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -205,7 +205,7 @@ def _batches(
     )
 
 
-def _servers(context: SignalContext, pace: TableColumns, rows: Ints) -> set[str]:
+def _servers(context: SignalContext, pace: TableColumns, rows: Int64s) -> set[str]:
     hosts, ports = (pace.arrow(name).take(rows).to_pylist() for name in ("server_host", "server_port"))
     return {context.servers.name(host, port) for host, port in set(zip(hosts, ports, strict=True))}
 
@@ -235,7 +235,7 @@ def _connections(context: SignalContext) -> Iterator[Signal]:
 
 
 def _opened_by(
-    context: SignalContext, name: Callable[[int], str | None], chosen: Mask, kind: SubjectKind, how: str
+    context: SignalContext, name: Callable[[int], str | None], chosen: Bools, kind: SubjectKind, how: str
 ) -> Iterator[Signal]:
     """Yield those among subjects of chosen connections that open many of them over a while."""
     by_subject: dict[str, list[int]] = defaultdict(list)
@@ -262,7 +262,7 @@ def _opened_by(
         )
 
 
-def _is_start(context: SignalContext, rows: Ints, begin: int, end: int) -> bool:
+def _is_start(context: SignalContext, rows: Int64s, begin: int, end: int) -> bool:
     """Return whether processes of one name started together: each opens connections once, and keeps them."""
     first_ns, ends = context.connections.first_ns[rows], context.connections.ends[rows]
     own = (first_ns >= begin) & (first_ns <= end)
@@ -302,7 +302,7 @@ def _restarts(context: SignalContext) -> Iterator[Signal]:
         )
 
 
-def _lives(context: SignalContext, rows: Ints, whole: Mask) -> list[tuple[int, int]]:
+def _lives(context: SignalContext, rows: Int64s, whole: Bools) -> list[tuple[int, int]]:
     """Return the longest run of lives of a process: spans in which connections of a client overlap.
 
     `rows` are in the order of their beginnings. A life that was begun before the capture, is not over, or
@@ -318,7 +318,7 @@ def _lives(context: SignalContext, rows: Ints, whole: Mask) -> list[tuple[int, i
     return max(runs, key=len)
 
 
-def _spans(context: SignalContext, rows: Ints, whole: Mask) -> Iterator[tuple[int, int, bool]]:
+def _spans(context: SignalContext, rows: Int64s, whole: Bools) -> Iterator[tuple[int, int, bool]]:
     """Yield the begin and end of spans in which connections overlap, and whether all of them are whole.
 
     A client closes its first connection when it knows the brokers, and then opens others. So a short span is

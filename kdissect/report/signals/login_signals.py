@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
@@ -93,14 +92,14 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
     )
 
 
-def refused_versions(context: SignalContext) -> Mask:
+def refused_versions(context: SignalContext) -> Bools:
     """Return which connections had a request of a version that brokers refuse."""
     refused = [row.location.connection or 0 for row in context.rules.of_kind("refused_version")]
-    found: Mask = np.isin(context.facts.numbers, refused)
+    found: Bools = np.isin(context.facts.numbers, refused)
     return found
 
 
-def closed_before_login(context: SignalContext) -> Mask:
+def closed_before_login(context: SignalContext) -> Bools:
     """Return which connections a server closed at their first request other than ApiVersions.
 
     If it did not answer ApiVersions either, others must log in at that server.
@@ -118,7 +117,7 @@ def closed_before_login(context: SignalContext) -> Mask:
     closed &= np.isin(context.facts.numbers, asked) & ~refused_versions(context)
     closed &= (columns.ints("responses") <= 1) & (columns.ints("bytes_to_server") < LARGEST_BYTES)
     wants_login = np.isin(facts.server, np.unique(facts.server[logged_in]))
-    found: Mask = closed & ((columns.ints("responses") == 1) | wants_login)
+    found: Bools = closed & ((columns.ints("responses") == 1) | wants_login)
     return found
 
 
@@ -134,7 +133,7 @@ def _without_login(context: SignalContext) -> Iterator[Signal]:
         yield _no_login(context, client, np.flatnonzero(closed & (facts.client == client)))
 
 
-def _no_login(context: SignalContext, client: int, rows: Ints) -> Signal:
+def _no_login(context: SignalContext, client: int, rows: Int64s) -> Signal:
     facts, name = context.connections, context.client_names[client]
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})

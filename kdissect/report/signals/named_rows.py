@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns, encode, group_rows
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.server_names import ServerNames
 from kdissect.report.wording import client_text
@@ -19,29 +19,29 @@ from kdissect.report.wording import client_text
 class NamedRows(NamedTuple):
     """The number of the name of each row, and the names in their order, each once."""
 
-    of: Ints
+    of: Int64s
     names: tuple[str, ...]
 
-    def only(self, rows: Mask | Ints) -> "NamedRows":
+    def only(self, rows: Bools | Int64s) -> "NamedRows":
         """Return chosen rows. They keep their numbers."""
         return NamedRows(self.of[rows], self.names)
 
-    def equal(self, name: str) -> Mask:
+    def equal(self, name: str) -> Bools:
         """Return the mask of the rows that have a name."""
-        mask: Mask = self.of == (self.names.index(name) if name in self.names else -1)
+        mask: Bools = self.of == (self.names.index(name) if name in self.names else -1)
         return mask
 
     def present(self) -> list[str]:
         """Return the names that rows have, in their order."""
         return [self.names[number] for number in np.flatnonzero(self._count())]
 
-    def busiest(self, count: Ints, most: int) -> list[str]:
+    def busiest(self, count: Int64s, most: int) -> list[str]:
         """Return the names whose rows have the highest sums of `count`, `most` of them, in their order."""
         sums = np.where(self._count() > 0, np.bincount(self.of, count, len(self.names)), -1)
         order = np.argsort(-sums, kind="stable")[:most]
         return [self.names[number] for number in np.sort(order[sums[order] >= 0])]
 
-    def _count(self) -> Ints:
+    def _count(self) -> Int64s:
         return np.bincount(self.of, minlength=len(self.names))
 
 

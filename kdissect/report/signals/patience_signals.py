@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -52,7 +51,7 @@ def patience_signals(context: SignalContext) -> Iterator[Signal]:
         rows = np.flatnonzero(ended & (facts.client == client))
         ages = facts.closed_ns[rows] - facts.first_ns[rows]
         age = int(np.median(ages))
-        alike: Mask = np.abs(ages - age) <= SAME_AGE * age
+        alike: Bools = np.abs(ages - age) <= SAME_AGE * age
         late = sum(
             number for held_ns, number in waits.get(context.client_names[client], ()) if held_ns >= age
         )
@@ -73,7 +72,7 @@ def _waits_by_client(context: SignalContext) -> dict[str, list[tuple[int, int]]]
     return waits
 
 
-def _impatient(context: SignalContext, client: str, rows: Ints, age_ns: int) -> Signal:
+def _impatient(context: SignalContext, client: str, rows: Int64s, age_ns: int) -> Signal:
     facts = context.connections
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -62,7 +61,7 @@ def _at_once(context: SignalContext) -> Iterator[Signal]:
             yield _closed(context, rows)
 
 
-def _closed(context: SignalContext, rows: Ints) -> Signal:
+def _closed(context: SignalContext, rows: Int64s) -> Signal:
     facts = context.connections
     host = context.facts.columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
@@ -117,12 +116,12 @@ def _largest_answered(context: SignalContext) -> int:
     return int(sizes.max(initial=0))
 
 
-def _went_on(context: SignalContext, rows: Ints) -> bool:
+def _went_on(context: SignalContext, rows: Int64s) -> bool:
     """Return whether other connections of the servers were open when each of these was closed."""
     facts = context.connections
 
-    def others(row: int) -> Mask:
-        stayed: Mask = (
+    def others(row: int) -> Bools:
+        stayed: Bools = (
             facts.talks
             & (facts.server == facts.server[row])
             & (facts.first_ns < facts.closed_ns[row])
@@ -133,7 +132,7 @@ def _went_on(context: SignalContext, rows: Ints) -> bool:
     return all(others(row).any() for row in rows.tolist())
 
 
-def _too_large(context: SignalContext, client: int, rows: Ints, smallest: int) -> Signal:
+def _too_large(context: SignalContext, client: int, rows: Int64s, smallest: int) -> Signal:
     facts, name = context.connections, context.client_names[client]
     begin, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})

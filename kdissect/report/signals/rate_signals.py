@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, ApiKey
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.client_names import BROKERS_OWN
@@ -68,14 +67,14 @@ WAITS = (
 class Counted(NamedTuple):
     """Rows of a table: when, how many, of which client, API, server or topic."""
 
-    first_ns: Ints
-    last_ns: Ints
-    requests: Ints
-    api: Ints
+    first_ns: Int64s
+    last_ns: Int64s
+    requests: Int64s
+    api: Int64s
     client: NamedRows
     subject: NamedRows
 
-    def only(self, rows: Mask) -> "Counted":
+    def only(self, rows: Bools) -> "Counted":
         """Return chosen rows."""
         return Counted(
             self.first_ns[rows],
@@ -196,7 +195,7 @@ def find_changes(rows: Counted, grid: Grid, end_ns: int) -> Iterator[RateChange]
         yield RateChange(before, after, begin, None if stop + LASTED_NS > end_ns else stop)
 
 
-def _rate(counts: Ints, width: int) -> float:
+def _rate(counts: Int64s, width: int) -> float:
     return float(counts.mean()) * SECOND / width
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -69,7 +69,7 @@ def _is_alone(context: SignalContext, row: int) -> bool:
     return bool((goes_on & own).any() and (goes_on & server).any() and again.any())
 
 
-def _resets(context: SignalContext, rows: Ints) -> Signal:
+def _resets(context: SignalContext, rows: Int64s) -> Signal:
     columns, facts = context.facts.columns, context.connections
     begin, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
     host = columns.arrow("client_host")[int(rows[0])].as_py()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -52,7 +52,7 @@ def response_signals(context: SignalContext) -> Iterator[Signal]:
             yield _cut(context, rows, (begin, last), int(largest[rows].max()))
 
 
-def _expected(context: SignalContext) -> tuple[Ints, Ints]:
+def _expected(context: SignalContext) -> tuple[Int64s, Int64s]:
     """Return the bytes of all responses of each connection, and of its largest one to Fetch, as a mean."""
     calls = context.table(CALLS)
     at = context.facts.rows(calls)
@@ -65,7 +65,7 @@ def _expected(context: SignalContext) -> tuple[Ints, Ints]:
     return expected, largest
 
 
-def _cut(context: SignalContext, rows: Ints, span: tuple[int, int], size: int) -> Signal:
+def _cut(context: SignalContext, rows: Int64s, span: tuple[int, int], size: int) -> Signal:
     facts, about = context.connections, context.shared(ClientFacts)
     client, (begin, last) = context.client_names[int(facts.client[rows[0]])], span
     groups = sorted(about.groups.get(client, ()))

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
-from kdissect.report.aggregate.grouping import Mask, TableColumns
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -77,7 +77,7 @@ def _silences(context: SignalContext) -> Iterator[Signal]:
                 yield from _silence(context, name, waits, waiting, rows, (begin, end), pace)
 
 
-def _gaps(replies: TableColumns, rows: Ints, span_ns: tuple[int, int]) -> list[tuple[int, int]]:
+def _gaps(replies: TableColumns, rows: Int64s, span_ns: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the long spans of a server without a reply, those at both ends of the capture too.
 
     A server that never replies is none that fell silent.
@@ -91,7 +91,7 @@ def _gaps(replies: TableColumns, rows: Ints, span_ns: tuple[int, int]) -> list[t
     return list(zip(last[wide].tolist(), first[wide].tolist(), strict=True))
 
 
-def _waiting(waits: TableColumns, of_server: Mask, begin: int, end: int, capture_end: int) -> Ints:
+def _waiting(waits: TableColumns, of_server: Bools, begin: int, end: int, capture_end: int) -> Int64s:
     """Return the rows of WAITS with requests that waited over a span for `SILENT_NS` or more."""
     answered = waits.present("last_end_ns")
     began = waits.ints("first_begin_ns")
@@ -102,7 +102,7 @@ def _waiting(waits: TableColumns, of_server: Mask, begin: int, end: int, capture
     return np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
 
 
-def _is_only_one(context: SignalContext, number: int, silent: Ints, span: tuple[int, int]) -> bool:
+def _is_only_one(context: SignalContext, number: int, silent: Int64s, span: tuple[int, int]) -> bool:
     """Return whether a server has one busy connection during a span, and that one waits."""
     facts = context.connections
     across = facts.talks & (facts.server == number) & (facts.first_ns <= span[0]) & (facts.last_ns >= span[1])
@@ -114,8 +114,8 @@ def _silence(
     context: SignalContext,
     name: str,
     waits: TableColumns,
-    waiting: Ints,
-    connections: Ints,
+    waiting: Int64s,
+    connections: Int64s,
     span: tuple[int, int],
     rival_reaction_ns: int,
 ) -> Iterator[Signal]:
@@ -166,7 +166,7 @@ def _rival_reaction_ns(
     return max(others.level_ns(side) or 0 for side in sides)
 
 
-def _connections(context: SignalContext, name: str, rows: Ints, detail: str) -> list[Evidence]:
+def _connections(context: SignalContext, name: str, rows: Int64s, detail: str) -> list[Evidence]:
     return [connection_evidence(name, detail, select_connections(context.rules, rows))]
 
 
@@ -189,14 +189,14 @@ class _OpenConnections:
     Moments are asked for in the order of time, so a capture of many connections is gone through once.
     """
 
-    def __init__(self, context: SignalContext, server: int, own: Ints) -> None:
+    def __init__(self, context: SignalContext, server: int, own: Int64s) -> None:
         facts = self._facts = context.connections
         self._by_begin = own[np.argsort(facts.first_ns[own], kind="stable")]
         self._begins = facts.first_ns[self._by_begin]
         self._open, self._begun = own[:0], 0
         self._attempts = np.flatnonzero((facts.server == server) & ~facts.talks)
 
-    def open_at(self, time_ns: int) -> Ints:
+    def open_at(self, time_ns: int) -> Int64s:
         """Return the rows of the connections that are open at a moment, which is not before the last one."""
         begun = int(np.searchsorted(self._begins, time_ns, side="right"))
         known = np.append(self._open, self._by_begin[self._begun : begun])
@@ -208,7 +208,7 @@ class _OpenConnections:
         following = int(np.searchsorted(self._begins, time_ns, side="right"))
         return int(self._begins[following]) if following < len(self._begins) else 0
 
-    def went_on(self, rows: Ints, span: tuple[int, int]) -> Mask:
+    def went_on(self, rows: Int64s, span: tuple[int, int]) -> Bools:
         """Return which clients of connections are seen later, on other connections or by attempts."""
         facts, attempts = self._facts, self._attempts
         begin_ns, later_ns = span[0], span[1] + WENT_ON_NS
@@ -217,7 +217,7 @@ class _OpenConnections:
         return went_on | np.isin(facts.host[rows], facts.host[tried])
 
 
-def _end(context: SignalContext, name: str, connections: _OpenConnections, rows: Ints) -> Iterator[Signal]:
+def _end(context: SignalContext, name: str, connections: _OpenConnections, rows: Int64s) -> Iterator[Signal]:
     """Yield a signal if these connections, which ended within a moment, are most of those that were open."""
     facts = context.connections
     begin, end = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
@@ -269,7 +269,7 @@ def _refusals(context: SignalContext) -> Iterator[Signal]:
                 yield _refusal(context, name, spell, opened)
 
 
-def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Signal:
+def _refusal(context: SignalContext, name: str, rows: Int64s, opened: Int64s) -> Signal:
     facts = context.connections
     begin, last = int(facts.first_ns[rows].min()), int(facts.last_ns[rows].max())
     again = opened[opened > last]
@@ -298,7 +298,7 @@ def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Sig
     )
 
 
-def _other_address(context: SignalContext, rows: Ints) -> bool:
+def _other_address(context: SignalContext, rows: Int64s) -> bool:
     """Return whether these are attempts at one address of localhost, and its other one serves the port."""
     columns = context.facts.columns
     ports, hosts = columns.ints("server_port"), columns.arrow("server_host").to_pylist()

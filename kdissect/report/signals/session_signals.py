@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -51,13 +51,13 @@ def session_signals(context: SignalContext) -> Iterator[Signal]:
             yield _expired(context, rows, int(np.median(ages)))
 
 
-def _took_turns(context: SignalContext, rows: Ints) -> bool:
+def _took_turns(context: SignalContext, rows: Int64s) -> bool:
     """Return whether the connections were closed at several times: a server that ends closes all at once."""
     closed = np.sort(context.connections.closed_ns[rows])
     return int(np.count_nonzero(np.diff(closed) >= SECOND)) >= REPEATED - 1
 
 
-def _expired(context: SignalContext, rows: Ints, age_ns: int) -> Signal:
+def _expired(context: SignalContext, rows: Int64s, age_ns: int) -> Signal:
     facts = context.connections
     client = context.client_names[int(facts.client[rows[0]])]
     begin, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask, TableColumns
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
@@ -39,16 +39,16 @@ class Connections(NamedTuple):
     `client_last_ns` has a row for each client: its last packet on a connection that talks, 0 without one.
     """
 
-    server: Ints
-    client: Ints
-    host: Ints
-    first_ns: Ints
-    last_ns: Ints
-    closed_ns: Ints
-    by_server: Mask
-    talks: Mask
-    ends: Mask
-    client_last_ns: Ints
+    server: Int64s
+    client: Int64s
+    host: Int64s
+    first_ns: Int64s
+    last_ns: Int64s
+    closed_ns: Int64s
+    by_server: Bools
+    talks: Bools
+    ends: Bools
+    client_last_ns: Int64s
 
 
 class SignalContext:
@@ -172,12 +172,12 @@ class SignalContext:
         """Return whether the server closed a connection, by its row among the facts."""
         return bool(self.connections.ends[row] and self.connections.by_server[row])
 
-    def clients_of(self, rows: Ints) -> tuple[str, ...]:
+    def clients_of(self, rows: Int64s) -> tuple[str, ...]:
         """Return the names of the clients of connections, each once, in order."""
         numbers = np.unique(self.connections.client[rows])
         return tuple(self.client_names[number] for number in numbers.tolist())
 
-    def clients_at(self, rows: Ints) -> tuple[str, ...]:
+    def clients_at(self, rows: Int64s) -> tuple[str, ...]:
         """Return the clients with an id at the hosts of attempts to connect, which have no id themselves."""
         talking = np.isin(self.connections.host, np.unique(self.connections.host[rows]))
         talking &= self.connections.talks & self.facts.columns.present("client_id")

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Mask
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.findings.connection_evidence import Row, connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -98,7 +97,7 @@ def tls_signals(context: SignalContext) -> Iterator[Signal]:
         )
 
 
-def _left_at_once(context: SignalContext) -> Mask:
+def _left_at_once(context: SignalContext) -> Bools:
     """Return TLS connections that are closed right after the handshake, if a host does nothing else.
 
     Some libraries check the certificate when the handshake is over, and send no alert: Node.js does. Servers
@@ -126,7 +125,7 @@ def _left_at_once(context: SignalContext) -> Mask:
     return left
 
 
-def _repeated(first_ns: Ints, chosen: Mask) -> Mask:
+def _repeated(first_ns: Int64s, chosen: Bools) -> Bools:
     """Return these connections if they are many, and follow each other as retries do; else none."""
     times = first_ns[chosen]
     paced = len(times) >= LEFT_AT_ONCE and int(times.max() - times.min()) <= RETRY_NS * len(times)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools, Floats, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.aggregate.grouping import Mask, encode, group_rows
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.changes import Floats, Series, find_segments
+from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.named_rows import NamedRows, client_rows, topic_rows
@@ -43,11 +43,11 @@ MOST_TOPICS = 500
 class Writes(NamedTuple):
     """Rows of LOAD: step, number of writes, log2 of their latency less the usual one, the time, the topic."""
 
-    step: Ints
-    writes: Ints
+    step: Int64s
+    writes: Int64s
     value: Floats
     octaves: Floats
-    first_ns: Ints
+    first_ns: Int64s
     topic: NamedRows
     client: NamedRows
 
@@ -108,11 +108,13 @@ def _rises(context: SignalContext, grid: Grid, writes: Writes, name: str) -> Ite
             yield _signal(name, writes, spans[1] & own, levels, (begin, end))
 
 
-def _mean(writes: Writes, rows: Mask, values: Floats) -> float:
+def _mean(writes: Writes, rows: Bools, values: Floats) -> float:
     return float((writes.writes[rows] * values[rows]).sum() / writes.writes[rows].sum())
 
 
-def _signal(name: str, writes: Writes, rows: Mask, levels: list[int], span: tuple[int, int | None]) -> Signal:
+def _signal(
+    name: str, writes: Writes, rows: Bools, levels: list[int], span: tuple[int, int | None]
+) -> Signal:
     before, after = map(format_duration, levels)
     requests = int(writes.writes[rows].sum())
     lasted = "to the end of the capture" if span[1] is None else f"for {format_duration(span[1] - span[0])}"

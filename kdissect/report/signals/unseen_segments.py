@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -39,7 +39,7 @@ def unseen_segments(context: SignalContext) -> Iterator[Signal]:
             yield _unseen(context, rows)
 
 
-def _unseen(context: SignalContext, rows: Ints) -> Signal:
+def _unseen(context: SignalContext, rows: Int64s) -> Signal:
     columns, facts = context.facts.columns, context.connections
     host = columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     name = host_name(context, host)
@@ -66,7 +66,7 @@ def _unseen(context: SignalContext, rows: Ints) -> Signal:
     )
 
 
-def last_answered_ns(context: SignalContext, rows: Ints) -> Ints:
+def last_answered_ns(context: SignalContext, rows: Int64s) -> Int64s:
     """Return when the last response of each connection came, or else its first packet."""
     calls = context.table(CALLS)
     calls = calls.filter(calls.equals("status", "answered"))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
@@ -62,14 +62,14 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
     return None if context.end_ns - last_ns < ENDED_NS else last_ns
 
 
-def _grouped(of: Ints, rows: Ints) -> dict[int, Ints]:
+def _grouped(of: Int64s, rows: Int64s) -> dict[int, Int64s]:
     """Return rows by what they belong to, in one pass: there may be as many hosts as connections."""
     order = rows[np.argsort(of[rows], kind="stable")]
     numbers, first = np.unique(of[order], return_index=True)
     return dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
 
 
-def _goes_on(context: SignalContext, own: Ints, begin_ns: int) -> Ints:
+def _goes_on(context: SignalContext, own: Int64s, begin_ns: int) -> Int64s:
     """Return the connections among `own` that were open before a time and are used after it."""
     facts = context.connections
     served = context.facts.columns.ints("responses")[own] > 0
@@ -92,7 +92,7 @@ def _unanswered(context: SignalContext) -> Iterator[Signal]:
             yield _attempts(context, rows, going_on)
 
 
-def _attempts(context: SignalContext, rows: Ints, going_on: Ints) -> Signal:
+def _attempts(context: SignalContext, rows: Int64s, going_on: Int64s) -> Signal:
     facts = context.connections
     host = context.facts.columns.arrow("client_host")[int(rows[0])].as_py()
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
@@ -132,7 +132,7 @@ def _unserved(context: SignalContext) -> Iterator[Signal]:
 
 
 def _hung(
-    context: SignalContext, rows: Ints, going_on: int, span: tuple[int, int], longest_ns: int
+    context: SignalContext, rows: Int64s, going_on: int, span: tuple[int, int], longest_ns: int
 ) -> Signal:
     facts = context.connections
     server = context.server_names[int(facts.server[rows[0]])]
@@ -167,7 +167,7 @@ def _closed(context: SignalContext) -> Iterator[Signal]:
             yield _without_acks(context, client, rows)
 
 
-def _without_acks(context: SignalContext, client: str, rows: Ints) -> Signal:
+def _without_acks(context: SignalContext, client: str, rows: Int64s) -> Signal:
     facts = context.connections
     client_facts = context.shared(ClientFacts)
     first, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
-from kdissect.report.aggregate.grouping import Mask, TableColumns, encode, group_rows, sum_by_group
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -67,7 +67,7 @@ def _followers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
 
 
 def _pauses(
-    context: SignalContext, fetches: TableColumns, rows: Ints, follower: str, leader: str
+    context: SignalContext, fetches: TableColumns, rows: Int64s, follower: str, leader: str
 ) -> Iterator[Signal]:
     order = rows[np.argsort(fetches.ints("first_ns")[rows], kind="stable")]
     first = np.append(fetches.ints("first_ns")[order], context.end_ns)
@@ -107,7 +107,7 @@ def _open(context: SignalContext) -> Iterator[Signal]:
             yield _hanging(context, waits, own, context.server_names[number])
 
 
-def _hanging(context: SignalContext, waits: TableColumns, own: Mask, name: str) -> Signal:
+def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str) -> Signal:
     connections = np.unique(context.facts.rows(waits)[own])
     exchanges, begins = waits.ints("exchanges")[own], waits.ints("first_begin_ns")[own]
     requests, begin = int(exchanges.sum()), int(begins.min())

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
-    Mask,
     TableColumns,
     counted_latencies,
     encode,
@@ -16,7 +16,6 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
@@ -43,33 +42,35 @@ def count_activity(source: ExchangeColumns) -> ArrayBatch:
     )
 
 
-def activity_measures(source: ExchangeColumns, names: Iterable[str] = MEASURES) -> "dict[str, Ints | Mask]":
+def activity_measures(
+    source: ExchangeColumns, names: Iterable[str] = MEASURES
+) -> "dict[str, Int64s | Bools]":
     """Return what is counted of each exchange, and the cell of its latency. Several tables need it."""
     return {name: _measure(source.exchanges, name) for name in names}
 
 
-def _measure(exchanges: TableColumns, name: str) -> "Ints | Mask":
+def _measure(exchanges: TableColumns, name: str) -> "Int64s | Bools":
     return exchanges.derived("activity", name, make=lambda: (_MAKERS[name](exchanges),))[0]
 
 
-def _cells(exchanges: TableColumns) -> Ints:
+def _cells(exchanges: TableColumns) -> Int64s:
     sound = sound_latencies(exchanges)[1]
     return np.where(sound, latency_buckets(exchanges) >> CELL_BITS, NO_CELL)
 
 
-def _span(exchanges: TableColumns, side: str) -> Ints:
+def _span(exchanges: TableColumns, side: str) -> Int64s:
     """Return the ns from the first to the last byte of a request or response, 0 where they cannot be."""
     span = exchanges.ints(f"{side}_last_ns") - exchanges.ints(f"{side}_first_ns")
-    there: Mask = exchanges.present(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
+    there: Bools = exchanges.present(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
     return span * there
 
 
-def _throttle(exchanges: TableColumns) -> Ints:
-    throttle: Ints = np.maximum(exchanges.ints("throttle_ms"), 0)
+def _throttle(exchanges: TableColumns) -> Int64s:
+    throttle: Int64s = np.maximum(exchanges.ints("throttle_ms"), 0)
     return throttle
 
 
-_MAKERS: "dict[str, Callable[[TableColumns], Ints | Mask]]" = {
+_MAKERS: "dict[str, Callable[[TableColumns], Int64s | Bools]]" = {
     "cell": _cells,
     "exchanges": lambda exchanges: np.ones(exchanges.rows, np.int64),
     "latency_ns": counted_latencies,
@@ -85,7 +86,7 @@ _MAKERS: "dict[str, Callable[[TableColumns], Ints | Mask]]" = {
 }
 
 
-def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of FAILURES."""
     own = np.flatnonzero(source.exchanges.ints("error_code") != 0)
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (exchange_rows >= 0))

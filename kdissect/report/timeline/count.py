@@ -9,17 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, take_rows
-from kdissect.report.aggregate.grouping import (
-    Codes,
-    Mask,
-    TableColumns,
-    encode,
-    group_codes,
-    group_rows,
-)
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import Codes, TableColumns, encode, group_codes, group_rows
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import (
     activity_measures,
@@ -63,7 +56,7 @@ def count_timeline(
     tables: Mapping[str, pa.RecordBatch | pa.Table],
     exchanges: TableColumns,
     partitions: TableColumns,
-    exchange_rows: Ints,
+    exchange_rows: Int64s,
     grid: Grid,
 ) -> dict[str, pa.Table | ArrayBatch]:
     """Return the tables of the timeline by name."""
@@ -93,15 +86,15 @@ def _group_clients(source: ExchangeColumns) -> ArrayBatch:
     return make_timeline_table(GROUP_CLIENTS, columns)
 
 
-def written_rows(partitions: TableColumns, exchange_rows: Ints) -> Mask:
+def written_rows(partitions: TableColumns, exchange_rows: Int64s) -> Bools:
     """Return the mask of rows of Produce requests with records."""
-    written: Mask = (
+    written: Bools = (
         (exchange_rows >= 0) & (partitions.ints("api_key") == ApiKey.PRODUCE) & partitions.present("batches")
     )
     return written
 
 
-def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of PRODUCERS."""
     rows = np.flatnonzero(written_rows(partitions, exchange_rows))
     exchange = exchange_rows[rows]
@@ -117,7 +110,7 @@ def count_producers(source: ExchangeColumns, partitions: TableColumns, exchange_
     return make_timeline_table(PRODUCERS, columns)
 
 
-def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of SEQUENCES, before runs are joined."""
     start, records = partitions.ints("base_sequence"), partitions.ints("records")
     mask = (
@@ -136,7 +129,7 @@ def find_sequences(source: ExchangeColumns, partitions: TableColumns, exchange_r
 
 
 def count_topic_activity(
-    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints
+    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s
 ) -> ArrayBatch:
     """Return the rows of TOPIC_ACTIVITY; an exchange counts once for each topic that it names."""
     named = (partitions.present("topic") | partitions.present("topic_id")) & (exchange_rows >= 0)

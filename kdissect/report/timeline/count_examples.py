@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
-from kdissect.report.aggregate.grouping import Mask, TableColumns
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable, plain_rows, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
@@ -77,15 +77,15 @@ EXAMPLE_TABLES = {
 
 
 def count_examples(
-    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints, start_ns: int
+    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s, start_ns: int
 ) -> dict[str, pa.Table]:
     """Return the rows of EXAMPLE_TABLES. `start_ns` is the time of the first step."""
     exchanges, columns = source.exchanges, source.columns
-    cell: Ints = np.asarray(activity_measures(source, ["cell"])["cell"], np.int64)
+    cell: Int64s = np.asarray(activity_measures(source, ["cell"])["cell"], np.int64)
     since = np.clip(source.begin - start_ns, 0, (1 << CELL_SHIFT) - 1)
     code = np.where(exchanges.equals("status", "unanswered"), UNANSWERED, exchanges.ints("error_code"))
-    wrong: Mask = code != 0
-    chosen: tuple[tuple[PartialTable, Mask, Ints, Mapping[str, PlainColumn]], ...] = (
+    wrong: Bools = code != 0
+    chosen: tuple[tuple[PartialTable, Bools, Int64s, Mapping[str, PlainColumn]], ...] = (
         (
             EXAMPLES_BY_LATENCY,
             cell != NO_CELL,
@@ -148,7 +148,7 @@ def _late_together(part: PartialTable, columns: Mapping[str, AnyColumn]) -> dict
 
 
 def _with_partitions(
-    part: PartialTable, table: pa.Table, partitions: TableColumns, exchange_rows: Ints
+    part: PartialTable, table: pa.Table, partitions: TableColumns, exchange_rows: Int64s
 ) -> pa.Table:
     """Return the table with the partitions of each exchange, whose row is in the column `row`."""
     wanted = TableColumns(table).ints("row")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
@@ -17,7 +18,6 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import part_table
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import MEASURES, activity_measures
@@ -62,7 +62,7 @@ def count_signals(
     tables: Mapping[str, pa.RecordBatch | pa.Table],
     exchanges: TableColumns,
     partitions: TableColumns,
-    exchange_rows: Ints,
+    exchange_rows: Int64s,
     grid: Grid,
 ) -> dict[str, ArrayBatch]:
     """Return the tables of signals by name."""
@@ -124,7 +124,7 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     begin = exchanges.coalesce("request_last_ns", "request_first_ns")[rows]
     answered = waited[rows]
     end = exchanges.ints("response_first_ns")[rows]
-    wait: Ints = np.where(answered, latency[rows], 0)
+    wait: Int64s = np.where(answered, latency[rows], 0)
     columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", "client_id", "api_key", *ORDER)))
     columns |= {"begin_step": grid.steps_of(begin), "exchanges": np.ones(len(rows), np.int64)}
     columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
@@ -133,7 +133,7 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     return make_timeline_table(WAITS, columns)
 
 
-def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of LOAD."""
     key = partitions.ints("api_key")
     wanted = (exchange_rows >= 0) & in_apis(key, (ApiKey.PRODUCE, ApiKey.FETCH))
@@ -150,7 +150,7 @@ def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows:
     return make_timeline_table(LOAD, columns)
 
 
-def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> ArrayBatch:
+def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of READS."""
     wanted = (exchange_rows >= 0) & (partitions.ints("api_key") == ApiKey.FETCH)
     wanted &= partitions.present("offset") & (partitions.ints("record_bytes") > 0)
@@ -163,7 +163,7 @@ def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows
 
 
 def _columns(
-    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints, rows: Ints
+    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s, rows: Int64s
 ) -> dict[str, AnyColumn]:
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {name: ColumnRows(partitions.column(name), rows) for name in PARTITION}

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
 from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
-from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
@@ -30,9 +30,9 @@ class ExchangeColumns(NamedTuple):
 
     exchanges: TableColumns
     columns: Mapping[str, PlainColumn]
-    begin: Ints
+    begin: Int64s
 
-    def at(self, rows: Ints, names: tuple[str, ...]) -> dict[str, AnyColumn]:
+    def at(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, AnyColumn]:
         """Return some columns at some rows."""
         return {name: ColumnRows(self.columns[name], rows) for name in names}
 
@@ -48,7 +48,7 @@ def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) ->
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
 
 
-def connection_rows(ends: TableColumns, connection: Ints) -> Ints:
+def connection_rows(ends: TableColumns, connection: Int64s) -> Int64s:
     """Return the row of each connection among `ends`, -1 where there is none."""
     numbers = ends.ints("connection")
     if not len(numbers):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 
 MAX_STEPS = 120
 SIGNAL_STEPS = 1200
@@ -30,9 +30,9 @@ class Grid(NamedTuple):
     step_ns: int
     steps: int
 
-    def steps_of(self, times_ns: Ints) -> Ints:
+    def steps_of(self, times_ns: Int64s) -> Int64s:
         """Return the step of each time."""
-        steps: Ints = np.clip((times_ns - self.start_ns) // self.step_ns, 0, self.steps - 1)
+        steps: Int64s = np.clip((times_ns - self.start_ns) // self.step_ns, 0, self.steps - 1)
         return steps
 
 

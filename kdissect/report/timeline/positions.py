@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
-from kdissect.report.aggregate.grouping import Mask, TableColumns
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import join_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
@@ -45,7 +45,7 @@ NO_OFFSET = -1
 def find_positions(
     source: ExchangeColumns,
     partitions: TableColumns,
-    exchange_rows: Ints,
+    exchange_rows: Int64s,
     kinds: Sequence[PositionKind] = KINDS,
 ) -> ArrayBatch:
     """Return the rows of POSITIONS."""
@@ -71,7 +71,7 @@ def find_positions(
     return join_rows(POSITIONS, tables)
 
 
-def _wanted(kind: PositionKind, api: Ints, sound: Mask, has_end: Mask) -> Ints:
+def _wanted(kind: PositionKind, api: Int64s, sound: Bools, has_end: Bools) -> Int64s:
     wanted = sound & in_apis(api, kind.apis)
     return np.flatnonzero(wanted & has_end if kind.name == "fetched" else wanted)
 
@@ -80,9 +80,9 @@ def _rows(
     kind: PositionKind,
     source: ExchangeColumns,
     partitions: TableColumns,
-    exchange_rows: Ints,
-    rows: Ints,
-    written: Ints,
+    exchange_rows: Int64s,
+    rows: Int64s,
+    written: Int64s,
 ) -> ArrayBatch:
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
@@ -27,7 +28,6 @@ from kdissect.spark.watch.carried_filter import Address, CarriedFilter, SeenName
 from kdissect.spark.watch.hour_writer import HourWriter
 from kdissect.spark.watch.task_files import LeftFiles, TaskFiles
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
-from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.build import Batches
 from kdissect.tables.dissection import AgeLimits, Dissection

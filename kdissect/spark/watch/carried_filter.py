@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kdissect.array_types import Int64s
 from kdissect.spark import tasks
-from kdissect.streams.flow_state import Int64s
 from kdissect.tables.filters import BatchFilter, CaptureNames, Filter, TableBatches
 
 Address = tuple[int, str, int]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kdissect.streams.flow_state import Int64s
+from kdissect.array_types import Int64s
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 from kdissect.tables.schemas import NAMES, TABLES
 

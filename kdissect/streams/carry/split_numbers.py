@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import CaptureFormat, Split
-from kdissect.streams.flow_state import PACKET_BITS, Int64s
+from kdissect.streams.flow_state import PACKET_BITS
 
 NUMBER_MASK = (1 << PACKET_BITS) - 1
 NO_SPLIT = Split(

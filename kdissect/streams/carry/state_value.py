@@ -13,19 +13,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import Records, RowTable, array_of, dtype_of, integers_of, new_table
 from kdissect.streams.carry.split_numbers import SplitNumbers, resumed_packets
 from kdissect.streams.carry.value_bytes import CarriedStateError, Value
-from kdissect.streams.flow_state import (
-    SCRATCH,
-    ChunkRow,
-    ConnectionRow,
-    DirectionRow,
-    ExchangeRow,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import SCRATCH, ChunkRow, ConnectionRow, DirectionRow, ExchangeRow, State
 from kdissect.streams.state_pools import new_state, with_more_connections
 
 CHUNKS_ROOM, WAITING_ROOM = 1 << 10, 1 << 8  # nodes that are free at least

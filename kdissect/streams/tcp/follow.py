@@ -13,6 +13,7 @@ keep-alive and of a closed window (RFC 9293 sections 3.8.4 and 3.8.6.1) are neit
 Code that nearly every packet needs is copied into the loop (`jit_inline`): a third of the time before.
 """
 
+from kdissect.array_types import Int64s
 from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
@@ -31,7 +32,6 @@ from kdissect.capture.segment_index import (
     TIME,
 )
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
-from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tcp.tracker_state import (
     ACKNOWLEDGED,
     FIRST_POSITION,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.jit.rows import (
     Records,
     array_of,
@@ -21,7 +22,6 @@ from kdissect.jit.rows import (
 from kdissect.streams.carry.split_numbers import SplitNumbers, resumed_packets
 from kdissect.streams.carry.state_value import both_directions
 from kdissect.streams.carry.value_bytes import CarriedStateError, Value
-from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tcp.follow import finish_tcp, follow
 from kdissect.streams.tcp.tracker_state import (
     SpanRow,

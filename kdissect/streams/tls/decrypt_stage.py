@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect import limits
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import (
     ACK,
@@ -40,7 +41,7 @@ from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.chunks import discard
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
+from kdissect.streams.flow_state import TLS_PASSED, State
 from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog

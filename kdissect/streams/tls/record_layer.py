@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from kdissect.array_types import Bytes
 from kdissect.jit.decorators import jit_inner
 from kdissect.streams.chunks import view
-from kdissect.streams.flow_state import Bytes, State
+from kdissect.streams.flow_state import State
 
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA = 20, 21, 22, 23
 HEADER_BYTES = 5

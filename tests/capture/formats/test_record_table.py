@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.formats.record_reader import ReadOutcome
 from kdissect.capture.formats.record_table import (
     LINK_TYPE,
     RECORD_COLUMNS,
     START,
     WALK_FIELDS,
-    Bytes,
-    Int64s,
     folded,
     u8,
     u16,

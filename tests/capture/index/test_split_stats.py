@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kdissect.array_types import Int64s
 from kdissect.capture.dedup import RECALLED_BYTES, RECALLED_PACKETS
 from kdissect.capture.formats.record_table import (
     CAPTURED,
@@ -16,7 +17,6 @@ from kdissect.capture.formats.record_table import (
     START,
     STOP,
     TIME_NS,
-    Int64s,
 )
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.split_stats import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.capture.formats.record_table import Bytes
+from kdissect.array_types import Bytes
 from kdissect.capture.packets.headers import (
     ACKNOWLEDGED,
     CONTROL,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate import group_loops, grouping
 from kdissect.report.aggregate.grouping import (
     DIRECT_LIMIT,
     Codes,
-    Mask,
     RowGroups,
     first_rows,
     group_rows,
@@ -18,7 +18,6 @@ from kdissect.report.aggregate.grouping import (
     lowest_by_group,
     sum_by_group,
 )
-from kdissect.report.aggregate.histogram import Ints
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 NUMBERS = st.integers(LOWEST + 1, HIGHEST - 1) | st.integers(-3, 3)
@@ -75,9 +74,9 @@ def test_sums_extremes_and_first_rows_are_the_same_either_way(
     assert found[0] == found[1]
 
 
-def _measured(groups: RowGroups, values: Ints, present: Mask, second: Ints) -> list[list[int | None]]:
+def _measured(groups: RowGroups, values: Int64s, present: Bools, second: Int64s) -> list[list[int | None]]:
     with np.errstate(over="ignore"):
-        columns: list[pa.Array | Ints] = [
+        columns: list[pa.Array | Int64s] = [
             sum_by_group(groups, values),
             sum_by_group(groups, present),
             lowest_by_group(groups, values, present).arrow(),

@@ -43,6 +43,7 @@ def command_of(
     return words, variables
 
 
+@pytest.mark.thorough
 def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp_path: Path) -> None:
     ring, out, shared = tmp_path / "ring", tmp_path / "out", tmp_path / "shared"
     whole = write_ring(tmp_path / "whole", ring_files(CAPTURES / "old-broker.pcap", 9)[:3])

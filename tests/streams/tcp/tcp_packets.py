@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Int64s
 from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_ACK_ONLY,
@@ -12,7 +13,6 @@ from kdissect.capture.segment_index import (
     FLAG_SYN,
     FLAG_WINDOW_CLOSED,
 )
-from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
 
 CLIENT, SERVER = 0, 1

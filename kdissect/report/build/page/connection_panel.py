@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import Mask
+from kdissect.array_types import Bools
 from kdissect.report.aggregate.quantiles import quantile
 from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
@@ -66,7 +66,7 @@ def describe_connections(names: PageNames) -> Plain:
     return {"rows": result, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
 
 
-def _kafka(names: PageNames) -> Mask:
+def _kafka(names: PageNames) -> Bools:
     kafka = np.zeros(names.facts.columns.rows, bool)
     for name in KAFKA:
         kafka |= names.facts.columns.equals("protocol", name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.report.aggregate.histogram import Ints
+from kdissect.array_types import Int64s
 from kdissect.report.build.page.page_names import NOT_SINGLED_OUT, PageNames, Plain, sorted_columns
 from kdissect.report.build.page.size_budget import fitting_rows
 from kdissect.report.timeline.count_examples import (
@@ -111,7 +111,7 @@ def _partitions(names: PageNames, text: str) -> list[Plain]:
 
 
 def _connections(names: PageNames, numbers: list[int]) -> list[list[Any]]:
-    rows: Ints = np.array([names.connection(number) for number in numbers], np.int64)
+    rows: Int64s = np.array([names.connection(number) for number in numbers], np.int64)
     ends = [names.facts.column_at(name, rows).to_pylist() for name in ENDS]
     return [
         [number, place, names.brokers.numbers.get((end[2], end[3]), NOT_SINGLED_OUT), *end]

@@ -8,11 +8,10 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.report.build.page.page_names import NOT_SINGLED_OUT
 
-Int64s = NDArray[np.int64]
 Slot = tuple[int, int, int]
 
 SERIES_KEYS, STEP_KEYS, CELL_KEYS = 3, 4, 5
