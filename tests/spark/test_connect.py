@@ -146,7 +146,8 @@ def test_an_old_server_is_one_sentence(server: ConnectServer, monkeypatch: pytes
 
 def test_missing_packages_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "pandas.py").write_text("raise ImportError\n")
-    done = kdissect("analyze", SMALL, SPARK_REMOTE="sc://127.0.0.1:9", PYTHONPATH=f"{tmp_path}:{SOURCES}")
+    path = f"{tmp_path}:{SOURCES}"
+    done = kdissect("analyze", "--quiet", SMALL, SPARK_REMOTE="sc://127.0.0.1:9", PYTHONPATH=path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "kdissect: Spark Connect needs packages that are not installed: pip install 'kdissect[connect]'\n"
