@@ -38,6 +38,17 @@ def known_as(client: str) -> str:
     return client.replace(f"{NO_CLIENT_ID} at ", "host ", 1) if client.startswith(NO_CLIENT_ID) else client
 
 
+def under_way(requests: int) -> str:
+    """Return how many requests were under way, to stand behind what ended; empty for none."""
+    return f" with {counted(requests, 'request')} under way" if requests else ""
+
+
+def refused_attempts(attempts: int, is_over: bool) -> str:
+    """Return how many attempts to connect were refused, and whether that lasted to the end."""
+    until = "" if is_over else " until the end of the capture"
+    return f"{counted(attempts, 'attempt')} to connect refused{until}"
+
+
 def software_text(name: str | None, version: str | None) -> str:
     """Return the name and version of client software, as far as they are known."""
     return " ".join(part for part in (name, version) if part)

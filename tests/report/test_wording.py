@@ -6,7 +6,9 @@ from kdissect.report.wording import (
     counted,
     listed,
     number_ranges,
+    refused_attempts,
     software_text,
+    under_way,
 )
 
 
@@ -41,3 +43,13 @@ def test_versions_are_written_as_ranges():
     assert number_ranges({9, 3, 4, 5, 11}) == "3-5, 9, 11"
     assert number_ranges([1, 1]) == "1"
     assert number_ranges(set()) == ""
+
+
+def test_requests_under_way_are_told_if_there_are_any():
+    assert under_way(0) == ""
+    assert under_way(2) == " with 2 requests under way"
+
+
+def test_attempts_are_refused_until_the_end_unless_that_was_over():
+    assert refused_attempts(1, True) == "1 attempt to connect refused"
+    assert refused_attempts(3, False) == "3 attempts to connect refused until the end of the capture"

@@ -134,6 +134,15 @@ class Case:
         near = (self.signals[at] for at in self.index.linked(own, link, self.end_ns))
         return [signal for signal in near if signal is not self.anchor]
 
+    def beside(self, anchor: Signal) -> "Case":
+        """Return the case of another signal of the same capture."""
+        return Case(anchor, self.index, (self.begin_ns, self.end_ns))
+
+
+def joined_core(diagnoses: Iterable[Diagnosis]) -> tuple[Signal, ...]:
+    """Return the signals that several diagnoses are made of, each once."""
+    return tuple({id(signal): signal for one in diagnoses for signal in one.core}.values())
+
 
 def _is_related(diagnosis: Diagnosis, link: Link, signal: Signal) -> bool:
     """Return whether a signal, of a kind and a time that a link names, is related as the link says."""

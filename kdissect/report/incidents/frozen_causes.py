@@ -50,7 +50,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     together = _frozen_together(case)
     if together and _clients_stood_still(together):
         return None
-    several = _among_several(case) or (_froze_together(together, silent) if together else None)
+    several = _among_several(case) or (_froze_together(together) if together else None)
     if several is not None:
         return several
     alone = silent.measures["connections"] == 1
@@ -135,8 +135,9 @@ def _clients_stood_still(together: Sequence[Signal]) -> bool:
     return short and not any(one.measures.get("asked_later") for one in together)
 
 
-def _froze_together(together: Sequence[Signal], silent: Signal) -> Diagnosis:
-    """Return the diagnosis of servers that froze together, dated to one of their silences."""
+def _froze_together(together: Sequence[Signal]) -> Diagnosis:
+    """Return the diagnosis of servers that froze together, dated to the first silence, which is judged."""
+    silent = together[0]
     requests, connections = (
         sum(one.measures[name] for one in together) for name in ("requests", "connections")
     )

@@ -6,10 +6,10 @@ dies later, for instance since it has the load of the others then, is an inciden
 
 from collections.abc import Sequence
 
-from kdissect.report.incidents.cause import SECOND, Case, Diagnosis
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
 from kdissect.report.incidents.server_causes import SOON_NS, broker_killed
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted, listed
+from kdissect.report.wording import capitalized, counted, listed, refused_attempts, under_way
 from kdissect.text import format_clock, format_duration
 
 ANCHORS = ("connections_ended", "attempts_refused")
@@ -36,7 +36,7 @@ def _together(case: Case, own: Diagnosis) -> list[Diagnosis]:
         near = abs(signal.begin_ns - own.begin_ns) <= SOON_NS + MOMENT_NS
         if not near or signal.kind not in ANCHORS or signal.subject in dead:
             continue
-        other = broker_killed(Case(signal, case.index, (case.begin_ns, case.end_ns)))
+        other = broker_killed(case.beside(signal))
         if other is not None and abs(other.begin_ns - own.begin_ns) <= MOMENT_NS:
             dead[signal.subject] = other
         if len(dead) == MOST_TOGETHER:
@@ -46,7 +46,7 @@ def _together(case: Case, own: Diagnosis) -> list[Diagnosis]:
 
 def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:
     """Return one diagnosis of brokers that died together."""
-    core = tuple({id(signal): signal for one in dead for signal in one.core}.values())
+    core = joined_core(dead)
     begin = min(one.begin_ns for one in dead)
     ends = [one.end_ns for one in dead if one.end_ns is not None]
     end = max(ends) if len(ends) == len(dead) else None
@@ -71,13 +71,11 @@ def _ended(core: Sequence[Signal]) -> list[str]:
     ended = [signal for signal in core if signal.kind == "connections_ended"]
     if not ended:
         return []
-    cut = sum(signal.measures["cut"] for signal in ended)
-    under_way = f" with {counted(cut, 'request')} under way" if cut else ""
-    return [f"{counted(sum(one.measures['connections'] for one in ended), 'connection')} ended{under_way}"]
+    connections, cut = (sum(signal.measures[name] for signal in ended) for name in ("connections", "cut"))
+    return [f"{counted(connections, 'connection')} ended{under_way(cut)}"]
 
 
 def _refused(core: Sequence[Signal], end_ns: int | None) -> list[str]:
     """Return how many attempts to connect were refused."""
     attempts = sum(signal.requests for signal in core if signal.kind == "attempts_refused")
-    until = "" if end_ns is not None else " until the end of the capture"
-    return [f"{counted(attempts, 'attempt')} to connect refused{until}"] if attempts else []
+    return [refused_attempts(attempts, end_ns is not None)] if attempts else []

@@ -6,9 +6,9 @@ within `server_causes.BACK_NS` of it. Brokers that are gone at the same time are
 
 from collections.abc import Sequence
 
-from kdissect.report.incidents.cause import SECOND, Case, Diagnosis
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
 from kdissect.report.incidents.server_causes import BACK_NS, broker_stopped
-from kdissect.report.wording import capitalized, counted, listed
+from kdissect.report.wording import capitalized, counted, listed, under_way
 from kdissect.text import format_clock, format_duration
 
 MOST_IN_TURN = 50
@@ -29,7 +29,7 @@ def _in_turn(case: Case, own: Diagnosis) -> list[Diagnosis]:
     stopped = [own]
     for signal in case.signals:
         if signal.kind == case.anchor.kind and signal.subject != own.subject:
-            other = broker_stopped(Case(signal, case.index, (case.begin_ns, case.end_ns)))
+            other = broker_stopped(case.beside(signal))
             if other is not None:
                 stopped.append(other)
         if len(stopped) == MOST_IN_TURN:
@@ -53,11 +53,9 @@ def _follows(one: Diagnosis, other: Diagnosis) -> bool:
 def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
     """Return one diagnosis of brokers that were stopped in turn."""
     first, last = chain[0], chain[-1]
-    core = tuple({id(signal): signal for one in chain for signal in one.core}.values())
     ended = [one.core[0] for one in chain]
     connections = sum(signal.measures["connections"] for signal in ended)
     cut = sum(signal.measures["cut"] for signal in ended)
-    cut_off = f" with {counted(cut, 'request')} under way" if cut else ""
     away = [one.end_ns - one.begin_ns for one in chain if one.end_ns is not None]
     still = "" if last.end_ns is not None else f"; {last.subject.name} is not back when the capture ends"
     which = "each" if last.end_ns is not None else "those that are back"
@@ -66,9 +64,9 @@ def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
         end_ns=last.end_ns,
         headline=f"{capitalized(names)} were stopped one after the other from {format_clock(first.begin_ns)} "
         f"to {format_clock(last.begin_ns)}, {which} for up to {format_duration(max(away))}: "
-        f"{counted(connections, 'connection')} ended{cut_off}{still}",
+        f"{counted(connections, 'connection')} ended{under_way(cut)}{still}",
         confidence=min(one.confidence for one in chain),
-        core=core,
+        core=joined_core(chain),
         speaks_for=("each was back before the next one was stopped", *first.speaks_for),
         speaks_against=(),
         means="The brokers were shut down in good order, each when the one before was back: a rolling "

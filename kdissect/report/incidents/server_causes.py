@@ -11,7 +11,7 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.incidents.one_host import doubts_of_one_host, one_host
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted, known_as, listed
+from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
 from kdissect.text import format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
@@ -113,12 +113,10 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
         return None
     begin = before[0].begin_ns if before else ended.begin_ns
     end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
-    parts = [f"{counted(ended.measures['connections'], 'connection')} ended together"]
-    if ended.measures["cut"]:
-        parts[0] += f" with {counted(ended.measures['cut'], 'request')} under way"
+    connections = counted(ended.measures["connections"], "connection")
+    parts = [f"{connections} ended together{under_way(ended.measures['cut'])}"]
     if refused:
-        attempts = counted(sum(signal.requests for signal in refused), "attempt")
-        parts.append(f"{attempts} to connect refused{'' if end else ' until the end of the capture'}")
+        parts.append(refused_attempts(sum(signal.requests for signal in refused), bool(end)))
     parts += _refused_writes(case)
     back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
     headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"

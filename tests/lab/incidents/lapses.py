@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from tests.lab.incidents.groups import fed_topic
 from tests.lab.incidents.requests import lone_producer
@@ -15,14 +16,18 @@ from tests.lab.process import Child
 HOLD_S = 1.0
 
 
-def transacting(s: Scene) -> tuple[list[str], dict[str, object]]:
+def transacting(s: Scene) -> tuple[list[str], dict[str, Any]]:
     """Start a reader of committed records; return its topics, and the words of a producer for them."""
     topics = [s.topic(partitions=3)]
     s.background(producers=1, consumers=1)
     name = s.fresh(("tx", "ledger", "booking"), ("north", "south", "late", "7"))
     library = s.pick("librdkafka", "java")
     s.start("consume", library, topics=topics, extra={"isolation.level": "read_committed"})
-    own = {"library": s.pick("librdkafka", "franz-go"), "host": s.host(), "client_id": s.client_id()}
+    own: dict[str, Any] = {
+        "library": s.pick("librdkafka", "franz-go"),
+        "host": s.host(),
+        "client_id": s.client_id(),
+    }
     own |= {"topics": topics, "transactional_id": name, "per_second": 5, "hold_s": HOLD_S}
     return topics, own
 
@@ -32,7 +37,7 @@ def transaction_abandoned(s: Scene) -> None:
     """A producer is killed in the middle of a transaction; readers wait until the broker gives it up."""
     topics, own = transacting(s)
     s.start("produce", topics=topics, per_second=20)
-    gone = s.start("transact", **own)  # type: ignore[arg-type]
+    gone = s.start("transact", **own)
     s.opening(6)
     s.wait(10, 12)
     killed = s.stop(gone, orderly=False)
@@ -48,13 +53,13 @@ def transactions_handed_over(s: Scene) -> None:
     """A producer is stopped in order, and another process goes on with its transactional id, twice."""
     topics, own = transacting(s)
     s.start("produce", topics=topics, per_second=20)
-    producer = s.start("transact", **own)  # type: ignore[arg-type]
+    producer = s.start("transact", **own)
     s.opening(6)
     for _ in range(2):
         s.wait(8, 9)
         s.stop(producer)
         s.wait(0.5, 1)
-        producer = s.start("transact", **own)  # type: ignore[arg-type]
+        producer = s.start("transact", **own)
     s.wait(9, 10)
 
 
@@ -63,16 +68,22 @@ def offsets_deleted(s: Scene) -> None:
     """While a consumer restarts, somebody deletes what its group has committed: it reads all once more."""
     topic, group, name = fed_topic(s, 60, partitions=3), s.group(), s.client_id()
     s.background(producers=1, consumers=1)
-    own = {"topics": [topic], "group": group, "client_id": name, "host": s.host(), "session_ms": 6000}
+    own: dict[str, Any] = {
+        "topics": [topic],
+        "group": group,
+        "client_id": name,
+        "host": s.host(),
+        "session_ms": 6000,
+    }
     library = s.pick("librdkafka", "java", "franz-go")
-    reader = s.start("consume", library, **own)  # type: ignore[arg-type]
+    reader = s.start("consume", library, **own)
     s.opening(8)
     s.wait(13, 15)
     s.stop(reader)
     s.wait(1, 1.5)
     s.brokers.delete_group(group)
     subject = {"kind": "group", "name": group}
-    s.start("consume", library, **own)  # type: ignore[arg-type]
+    s.start("consume", library, **own)
     s.blame("offsets_lost", subject, [group, name], time.time_ns(), seen_later_s=4)
     s.wait(15, 17)
 

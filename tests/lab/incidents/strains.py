@@ -7,11 +7,14 @@ from __future__ import annotations
 import itertools
 import signal
 import time
+from typing import Any
 
 from tests.lab.incidents.groups import SESSION_MS, fed_topic
 from tests.lab.incidents.mishaps import blame_errand, send_on
 from tests.lab.incidents.scene import Scene, scenario
 from tests.lab.incidents.variants import CONSUMER_PROTOCOL, NEW_GROUPS
+from tests.lab.incidents.work import Work
+from tests.lab.process import Child
 
 ONE_REPLICA = (("offsets.topic.replication.factor", "1"),)
 
@@ -128,8 +131,8 @@ def day_of_work(s: Scene) -> None:
             s.stop(one)
 
 
-def _replaced(s: Scene, member: tuple, **fields: object) -> tuple:  # type: ignore[type-arg]
+def _replaced(s: Scene, member: tuple[Work, Child], **fields: Any) -> tuple[Work, Child]:
     """Stop a member in order, and start its successor."""
     s.stop(member)
     s.wait(1, 2)
-    return s.start("consume", "librdkafka", **fields)  # type: ignore[arg-type]
+    return s.start("consume", "librdkafka", **fields)
