@@ -17,9 +17,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kdissect.files import ScratchDirectory
-from kdissect.spark.backend import (
-    is_connect,
-)
+from kdissect.spark.backend import is_connect
 from kdissect.spark.backend_choice import backend_of
 from kdissect.spark.select_check import (
     SUBSTITUTION,
@@ -130,7 +128,7 @@ def parsed_here(query: str) -> Iterator[tuple[Any, Any]]:
     from py4j.protocol import Py4JJavaError
 
     java = find_java()
-    with ScratchDirectory() as home:
+    with ScratchDirectory() as home, _errors_of_py4j():
         process = JvmGateway(JvmLaunch(java, home, HEAP), None)
         try:
             port, secret = process.address()
@@ -144,3 +142,20 @@ def parsed_here(query: str) -> Iterator[tuple[Any, Any]]:
                 gateway.shutdown()  # and no object that is forgotten later is told to a JVM that has ended
         finally:
             process.kill()
+
+
+@contextmanager
+def _errors_of_py4j() -> Iterator[None]:
+    """Have errors of a JVM raised as py4j raises them.
+
+    A session that began earlier in this process has installed PySpark's translation of errors for all of
+    py4j. It asks the JVM of that session, which may have ended, and never knows an error of another JVM.
+    """
+    from py4j import java_gateway, protocol
+
+    installed = java_gateway.get_return_value
+    java_gateway.get_return_value = protocol.get_return_value
+    try:
+        yield
+    finally:
+        java_gateway.get_return_value = installed

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from py4j import java_gateway, protocol
+from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import install_exception_handler
 
 from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
@@ -81,3 +84,13 @@ def test_a_query_is_checked_without_a_session() -> None:
 def test_a_command_is_no_query(query: str) -> None:
     with pytest.raises(ValueError, match=r"(?i)syntax"), parsed_here(query):
         pass
+
+
+def test_a_command_is_no_query_after_a_session_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    install_exception_handler()
+    translated = java_gateway.get_return_value
+    with pytest.raises(ValueError, match=r"(?i)syntax"), parsed_here("SELEC 1"):
+        pass
+    assert java_gateway.get_return_value is translated
