@@ -17,7 +17,7 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.handlers import HANDLERS
-from kdissect.replay.net.pool import throttle_of
+from kdissect.replay.net.throttle import throttle_of
 from kdissect.replay.settings import Groups, Pace, Timestamps
 from tests.helpers.kafka_python_records import record_set
 from tests.helpers.paper_target import PaperTarget, Script, play, replay, settings, topology

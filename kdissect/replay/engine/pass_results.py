@@ -21,7 +21,7 @@ from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.row_file import RowFile
 from kdissect.replay.load.spool import SpoolSlot
-from kdissect.replay.net.pool import PoolCounters
+from kdissect.replay.net.pool_counters import PoolCounters
 from kdissect.replay.pass_state import Batches, RequestValues, Texts, add_values
 from kdissect.replay.target.offsets import Rule
 

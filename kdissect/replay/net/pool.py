@@ -12,18 +12,18 @@ exception is a defect of kdissect, and is raised through the pool.
 
 import heapq
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 
-from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodeError, EncodeError
-from kdissect.protocol.schema.registry import APIS, api_name, fields_at, response_header_version
+from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.addresses import IpAddress
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Ask, Coroutine, Part, Reply, Spawn, T, Until
 from kdissect.replay.net.auth import Handshake, HandshakeFailed, authenticate, shake_hands
 from kdissect.replay.net.connection import BrokerTransport, Connection
+from kdissect.replay.net.pool_counters import PoolCounters
 from kdissect.replay.net.reconnect_backoff import ReconnectBackoff
+from kdissect.replay.net.throttle import throttle_of
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
@@ -33,34 +33,6 @@ TICK_NS = 100_000_000  # how often deadlines are looked at
 AGAIN_AFTER = 0.85  # of a SASL session's lifetime the next login begins
 SHORTEST_SESSION_NS = 1_000_000_000  # before the next login, whatever lifetime the target names
 NO_CONNECTIONS: dict[int, Connection] = {}
-
-
-@dataclass(slots=True)
-class PoolCounters:
-    """Counts of requests for the replayer itself, and of events of its connections."""
-
-    synthetic: dict[str, int] = field(default_factory=dict)  # requests by API
-    opened: int = 0
-    refused: int = 0
-    refused_in_a_row: int = 0
-    refused_since_ns: int = 0  # the first of these, on the clock of the run
-    closed_by_peer: int = 0
-    throttled: int = 0  # responses with a throttle time
-    throttle_ms: int = 0
-
-    def add_synthetic(self, name: str, times: int = 1) -> None:
-        """Count a request of the replayer itself."""
-        self.synthetic[name] = self.synthetic.get(name, 0) + times
-
-    def add(self, other: "PoolCounters") -> None:
-        """Add what another process counted."""
-        for name, times in other.synthetic.items():
-            self.add_synthetic(name, times)
-        self.opened += other.opened
-        self.refused += other.refused
-        self.closed_by_peer += other.closed_by_peer
-        self.throttled += other.throttled
-        self.throttle_ms += other.throttle_ms
 
 
 class ConnectionPool:
@@ -409,34 +381,3 @@ class ConnectionPool:
 
 def _ignore(_result: object, _failure: Exception | None) -> None:
     """Do nothing: nobody waits for the result."""
-
-
-def throttle_of(answer: Answer) -> int:
-    """Return the throttle time of a response in ms.
-
-    The place in the frame where that number usually stands is looked at first, and the body only if it is not
-    0 there: that happens seldom, and those bytes may be something else, as behind a leader's address
-    (KIP-951).
-    """
-    return 0 if _usual_throttle(answer) <= 0 else int(answer.body.get("throttle_time_ms", 0))
-
-
-def _usual_throttle(answer: Answer) -> int:
-    """Read the first number of a body, but of Produce the last."""
-    frame, key, version = answer.frame, answer.part.key, answer.part.version
-    if frame is None:
-        return 0
-    if key == ApiKey.PRODUCE:
-        flexible = version in APIS[key].flexible
-        if flexible and frame[-1]:
-            return 1  # a tagged field is last
-        return int.from_bytes(frame[-5:-1] if flexible else frame[-4:], "big", signed=True)
-    position = throttle_position(key, version)
-    return int.from_bytes(frame[position : position + 4], "big", signed=True) if position else 0
-
-
-@cache
-def throttle_position(key: int, version: int) -> int:
-    """Return where the throttle time stands in a response frame; 0 if it does not stand first."""
-    first = fields_at(APIS[key].response, version)[0]
-    return 4 + response_header_version(key, version) if first.role == "throttle" else 0

@@ -11,7 +11,8 @@ from kdissect.protocol.codec.wire import EncodeError
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Coroutine, Gate, Part, ask, ask_one, pause, spawn, until
 from kdissect.replay.net.connection import Connection
-from kdissect.replay.net.pool import ConnectionPool, throttle_position
+from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.net.throttle import throttle_position
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import Address, Credentials
 from tests.helpers.paper_target import MS, PaperTarget, Tree, settings, topology
