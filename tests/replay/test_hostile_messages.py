@@ -11,7 +11,6 @@ import pytest
 
 from kdissect.protocol.api_keys import ADMIN, DATA, GROUP_COMMITS, GROUP_MEMBERSHIP, READ, ApiKey
 from kdissect.protocol.codec.messages import DecodeError, encode_response
-from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.records.batches import HEADER
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
@@ -156,17 +155,3 @@ def test_a_response_that_a_handler_needs_and_that_cannot_be_decoded_is_said() ->
     assert answer.body.get("member_id") is None
     with pytest.raises(DecodeError, match="the response has no member_id"):
         answer.body["member_id"]
-
-
-def test_the_address_of_a_new_leader_is_not_taken_for_a_throttle_time() -> None:
-    """KIP-951: a tagged field is behind the throttle time, and its last byte may be 0."""
-    endpoints = [{"node_id": 2, "host": "broker", "port": 9092, "rack": None}]
-    partition = {"index": 0, "error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER, "base_offset": -1}
-    body = {
-        "responses": [{"name": "orders", "partition_responses": [partition]}],
-        "node_endpoints": endpoints,
-    }
-    for throttle_ms in (0, 7):
-        frame = encode_response(0, 10, {"correlation_id": 1}, body | {"throttle_time_ms": throttle_ms})
-        assert frame[-1] == 0
-        assert throttle_of(Answer(Part(ApiKey.PRODUCE, 10, {}), Disposition.ANSWERED, frame)) == throttle_ms

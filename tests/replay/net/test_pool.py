@@ -12,7 +12,6 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Coroutine, Gate, Part, ask, ask_one, pause, spawn, until
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
-from kdissect.replay.net.throttle import throttle_position
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import Address, Credentials
 from tests.helpers.paper_target import MS, PaperTarget, Tree, settings, topology
@@ -206,9 +205,3 @@ def test_a_node_that_is_down_is_asked_again_after_pauses_that_grow(accepts: bool
     pauses = [(after - before) // MS for before, after in pairwise(refused_ns)]
     assert pauses[:7] == [50, 100, 200, 400, 800, 1000, 1000]
     assert pauses[7:] == [1000, 50]  # the pause before the connection that was made, and the first one anew
-
-
-def test_the_throttle_time_stands_first_where_it_does() -> None:
-    assert throttle_position(16, 1) == 4
-    assert throttle_position(16, 0) == 0
-    assert throttle_position(3, 9) == 5  # after the tags of a flexible header
