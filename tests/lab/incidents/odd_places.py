@@ -112,6 +112,9 @@ ODD = (
     ("one-group-two-kinds", "ended-early"),
     ("broker-stopped", "cut-96"),
     ("idle-members", "at-a-broker"),
+    ("mechanism-refused", "begun-late"),
+    ("broker-killed", "cut-200"),
+    ("records-limit-lowered", "at-clients"),
 )
 
 
