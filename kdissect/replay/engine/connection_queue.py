@@ -21,8 +21,10 @@ import numpy as np
 from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.engine.schedule import DueTimes
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks
+from kdissect.replay.load.request_table import ROWS_AT_ONCE
 
 NONE = -1  # no request
+NO_PLACES = np.zeros(0, np.int32)
 LOOKS_AT_ONCE = 1 << 12  # planned looks that are read at a time: less than 1 ms
 
 
@@ -117,6 +119,20 @@ def connection_queues(
         connection: ConnectionQueue(connection, most_in_flight[connection], WaitingItems(items, places))
         for connection, places in places_of.items()
     }
+
+
+def drop_waiting(queues: Iterable[ConnectionQueue]) -> Iterator[Int32s]:
+    """Remove all requests from queues, and yield their places, many at a time."""
+    dropped, count = [NO_PLACES], 0
+    for queue in queues:
+        left = queue.waiting.drop_all()
+        for begin in range(0, len(left), ROWS_AT_ONCE):
+            dropped.append(left[begin : begin + ROWS_AT_ONCE])
+            count += len(dropped[-1])
+            if count >= ROWS_AT_ONCE:
+                yield np.concatenate(dropped)
+                dropped, count = [NO_PLACES], 0
+    yield np.concatenate(dropped)
 
 
 PlannedLooks = tuple[Int64s, Int64s]

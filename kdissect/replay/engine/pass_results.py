@@ -324,6 +324,13 @@ def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Spoo
     return result
 
 
+def is_new_error(answers: Sequence[Answer], result: RequestResult, error_captured: bool) -> bool:
+    """Return whether a request that was sent has an error that the captured one did not have."""
+    if result.bucket is not Disposition.ANSWERED:
+        return result.bucket is not Disposition.NO_ANSWER_DUE
+    return any(answer.errors for answer in answers) and not error_captured
+
+
 def disposition_of(answers: Sequence[Answer]) -> Disposition:
     """Return how a request has ended whose parts ended like this: as the worst of them."""
     found = {answer.bucket for answer in answers}

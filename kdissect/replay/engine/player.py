@@ -11,52 +11,48 @@ sent and when the pass must stop, the `ConnectionPool` sends, and `RequestGates`
 request that it has ended. Every wait has a deadline.
 """
 
-import dataclasses
-from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-
-from kdissect.array_types import Int32s, Int64s
+from kdissect.array_types import Int64s
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
 from kdissect.replay.engine.connection_queue import (
     NONE,
     ConnectionQueue,
-    PlannedLooks,
     TimerQueue,
     connection_queues,
-    planned_looks,
+    drop_waiting,
 )
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
-from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, result_of
+from kdissect.replay.engine.pass_results import (
+    PassOutcome,
+    RequestResult,
+    ResultTable,
+    is_new_error,
+    result_of,
+)
+from kdissect.replay.engine.request_times import EARLY_NS, RequestTimes
 from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
-from kdissect.replay.engine.schedule import DueTimes, Schedule
+from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks, indices_of, refused_requests
-from kdissect.replay.load.request_table import ROWS_AT_ONCE
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 
 DRAIN_NS = 5_000_000_000  # how long requests in flight are awaited when a pass is stopped
 LATE_NS = 2_000_000  # a request is late beyond this: timers of event loops count in ms
-EARLY_NS = 250_000_000  # a connection is opened so long before its first request is due
-LEAD_NS = 100_000_000  # time to open connections before the first request,
-LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS = 1_000_000, 5_000_000_000  # and for each of them, at most
 MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
 IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
 PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
 ENOUGH_AHEAD = 4096  # prepared requests at pace asap, where every moment could also be used for sending
-NO_PLACES = np.zeros(0, np.int32)
 DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
 
 
@@ -84,52 +80,31 @@ class Player:
         self.stopped = ""  # why the pass was ended early
         self.context, self.pool, self.spool = setup.context, setup.pool, setup.spool
         self._items, self._finished = setup.items, setup.finished
-        self._schedule, self._limits, self._prepared = setup.schedule, setup.limits, setup.prepared
+        self._limits, self._prepared = setup.limits, setup.prepared
         self._gates = setup.context.gates
         self._fast_path = FastPath(setup.context, setup.pool, self._end_in_flight)
-        self._due_times = DueTimes(
+        self._times = RequestTimes(
             setup.schedule, setup.replay_input.items, setup.context.settings.max_gap_ns
         )
         self._queues = connection_queues(setup.items, setup.replay_input.caps)
         queues = list(self._queues.values())
-        self._timers = TimerQueue(self._planned(queues), queues)
-        self._thinks = setup.schedule.pace is Pace.THINK
-        count = len(setup.replay_input.items) if self._thinks else 0
-        self._answered_ns = array("q", [NONE]) * count  # when requests have ended, only at pace think
+        self._timers = TimerQueue(self._times.planned(setup.items, queues), queues)
         self._last_answer_ns = -1
         self._done = False  # all requests have ended, and transactions and memberships are being ended
         self.pool.on_connection_lost(self._refresh_leaders)
-
-    def _planned(self, queues: Sequence[ConnectionQueue]) -> Iterator[PlannedLooks]:
-        """Yield when to look at which queue: when a request of it is due.
-
-        Only the first requests of queues are planned where others have no due times.
-        """
-        if self._schedule.pace is Pace.SCHEDULE:
-            yield from planned_looks(self._items, queues, self._due_times)
-        else:
-            firsts = [self._first_offset_ns(queue) for queue in queues]
-            yield np.array(firsts, np.int64), np.arange(len(queues))
-
-    def _first_offset_ns(self, queue: ConnectionQueue) -> int:
-        return self._due_times.of(queue.waiting.head.request.first_ns)
 
     # Beginning and end
 
     @property
     def lead_ns(self) -> int:
         """Return how long before the first request the connections wanted at once should be opened."""
-        if self._schedule.pace is Pace.ASAP:
-            return 0
-        firsts = sorted(map(self._first_offset_ns, self._queues.values()))
-        wanted = bisect_left(firsts, min(firsts, default=0) + EARLY_NS)
-        return min(LEAD_NS + wanted * LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS)
+        return self._times.lead_ns(list(self._queues.values()))
 
     def start(self, start_ns: int | None = None) -> None:
         """Begin the pass, at `start_ns` or when the schedule says."""
         if start_ns is not None:
-            self._schedule = dataclasses.replace(self._schedule, start_ns=start_ns)
-        self._timers.start_ns = self._schedule.start_ns
+            self._times.begin(start_ns)
+        self._timers.start_ns = self._times.schedule.start_ns
         for indices, refusal in refused_requests(self._items):
             self._skip_all(indices, *refusal)
         early_ns = max(EARLY_NS, self.lead_ns)
@@ -143,25 +118,12 @@ class Player:
             return
         self.stopped = reason
         self._limits.stop_others(reason)
-        for places in self._drop_waiting():
+        for places in drop_waiting(self._queues.values()):
             indices = indices_of(self._items, places)
             self._skip_all(indices, Disposition.POLICY, f"the run ended before: {reason}")
         self._timers.clear()
         self.pool.at(self.pool.now_ns + DRAIN_NS, self._cut_off)
         self._end_if_done()
-
-    def _drop_waiting(self) -> Iterator[Int32s]:
-        """Remove all requests from queues, and yield their places, many at a time."""
-        dropped, count = [NO_PLACES], 0
-        for queue in self._queues.values():
-            left = queue.waiting.drop_all()
-            for begin in range(0, len(left), ROWS_AT_ONCE):
-                dropped.append(left[begin : begin + ROWS_AT_ONCE])
-                count += len(dropped[-1])
-                if count >= ROWS_AT_ONCE:
-                    yield np.concatenate(dropped)
-                    dropped, count = [NO_PLACES], 0
-        yield np.concatenate(dropped)
 
     def _cut_off(self) -> None:
         """End what is still in flight when the time to await it is over."""
@@ -228,7 +190,7 @@ class Player:
     @property
     def _prepares(self) -> bool:
         """Return whether more requests should be prepared ahead."""
-        enough = self._schedule.pace is Pace.ASAP and len(self._prepared) >= ENOUGH_AHEAD
+        enough = self._times.schedule.pace is Pace.ASAP and len(self._prepared) >= ENOUGH_AHEAD
         return self._prepared.wanting and not enough
 
     def wake(self) -> None:
@@ -243,17 +205,10 @@ class Player:
             if due_ns is None or due_ns > now_ns + IDLE_NS:
                 self._prepared.make(PREPARED_AT_ONCE, PREPARED_BYTES)
 
-    def _due_ns(self, item: ReplayItem) -> int | None:
-        """Return when a request is due; None as long as the answer that its client waited for is missing."""
-        if not self._thinks or item.anchor < 0:
-            return self._schedule.start_ns + self._due_times.of(item.request.first_ns)
-        answered_ns = self._answered_ns[item.anchor]
-        return None if answered_ns == NONE else answered_ns + self._schedule.think_ns(item.gap_ns)
-
     def _open_early(self, queue: ConnectionQueue, early_ns: int) -> None:
         """Have a connection opened before it is needed, if its first node is known."""
         first = queue.waiting.head
-        prepared, due_ns = self._prepared.seen(first.request.index), self._due_ns(first)
+        prepared, due_ns = self._prepared.seen(first.request.index), self._times.due_ns(first)
         if prepared is None or prepared.first_node is None or due_ns is None:
             return
         if not self._limits.caps_connections:
@@ -265,9 +220,9 @@ class Player:
 
     def _stop_if_necessary(self) -> None:
         """Stop the pass when a limit or the target says so."""
-        pool, now_ns, start_ns = self.pool, self.pool.now_ns, self._schedule.start_ns
+        pool, now_ns, start_ns = self.pool, self.pool.now_ns, self._times.schedule.start_ns
         behind_ns = 0
-        if self._schedule.pace is Pace.SCHEDULE:
+        if self._times.schedule.pace is Pace.SCHEDULE:
             behind_ns = now_ns - (self._timers.next_ns or now_ns)
         counters = pool.counters
         if self._last_answer_ns >= counters.refused_since_ns:  # one broker is down, and others answer
@@ -289,12 +244,12 @@ class Player:
         waiting = queue.waiting
         while waiting and not self.stopped:
             item = waiting.head
-            due_ns = self._due_ns(item)
+            due_ns = self._times.due_ns(item)
             if due_ns is None:
                 break
             now_ns = self.pool.now_ns
             if due_ns > now_ns:
-                if self._thinks:
+                if self._times.thinks:
                     self._timers.add_alarm(queue, due_ns)
                 break
             if not self._may_begin(queue, now_ns):
@@ -402,11 +357,11 @@ class Player:
         result = result_of(index, answers, self.spool.put)
         result.due_ns = due_ns
         if (result.lag_ns or 0) > LATE_NS:
-            result.cause = cause or _held(answers) or SELF
+            result.cause = cause or next((answer.held for answer in answers if answer.held), "") or SELF
         stands_for = 1 if request is None else request.stands_for
         error = request is None or not request.good
         if stands_for:
-            failed = error and _is_new_error(item, answers, result)
+            failed = error and is_new_error(answers, result, bool(item.error))
             self._limits.note(self.pool.now_ns, failed, error and result.throttle_ms > 0, stands_for)
         self.results.append(result)
         self._end(queue, index, result.received_ns)
@@ -426,7 +381,7 @@ class Player:
         if received_ns is not None:
             self._last_answer_ns = received_ns
         self._settle(index, received_ns)
-        if queue.blocked or self._thinks or not queue.waiting:  # else its next request has its time
+        if queue.blocked or self._times.thinks or not queue.waiting:  # else its next request has its time
             self._advance(queue)
         if not self._limits.in_flight:
             self._end_if_done()
@@ -434,13 +389,11 @@ class Player:
     def _skip_all(self, indices: Int64s, disposition: Disposition, reason: str) -> None:
         """Account for many requests that are not sent."""
         self.results.append_all_skipped(indices, disposition, reason)
-        if self._thinks:
-            np.frombuffer(self._answered_ns, np.int64)[indices] = self.pool.now_ns
+        self._times.note_ends(indices, self.pool.now_ns)
         self._gates.end_all(indices)
 
     def _settle(self, index: int, received_ns: int | None) -> None:
-        if self._thinks:
-            self._answered_ns[index] = received_ns or self.pool.now_ns
+        self._times.note_end(index, received_ns or self.pool.now_ns)
         self._gates.end(index)
 
 
@@ -448,15 +401,3 @@ def _is_sent_again(answers: Sequence[Answer] | None, first_ns: int) -> bool:
     """Return whether what counts was sent again after a first sending whose answer does not count."""
     times_ns = [each.sent_ns for each in answers or () if each.sent_ns is not None and not each.held]
     return bool(times_ns) and min(times_ns) - first_ns > LATE_NS
-
-
-def _held(answers: Iterable[Answer]) -> str:
-    """Return why a connection did not send a part at once."""
-    return next((answer.held for answer in answers if answer.held), "")
-
-
-def _is_new_error(item: ReplayItem, answers: Iterable[Answer], result: RequestResult) -> bool:
-    """Return whether a request that was sent has an error that the captured one did not have."""
-    if result.bucket is not Disposition.ANSWERED:
-        return result.bucket is not Disposition.NO_ANSWER_DUE
-    return any(answer.errors for answer in answers) and not item.error
