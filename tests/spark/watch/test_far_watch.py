@@ -20,6 +20,7 @@ FILES = 4
 """Files for each run, in batches of two."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_a_watch_of_an_object_store_that_is_killed_goes_on(
     s3: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
