@@ -11,12 +11,13 @@ from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS, stated
-from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES, LATENCY, REPLICAS
+from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.frozen_causes import broker_frozen
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.load_causes import LOAD_CAUSES
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
+from kdissect.report.incidents.replica_causes import LATENCY, REPLICA_CAUSES, REPLICAS
 from kdissect.report.incidents.rolling_restart import brokers_stopped
 from kdissect.report.incidents.storage_causes import STORAGE_CAUSES
 from kdissect.report.model.findings import Severity
@@ -277,6 +278,7 @@ CAUSES = (
         "answers nothing.",
         next="socket.request.max.bytes of the brokers; max.request.size and batch.size of the client",
     ),
+    *REPLICA_CAUSES,
     *CLUSTER_CAUSES,
     *ACCESS_CAUSES,
     *CLIENT_CAUSES,

@@ -2,7 +2,7 @@
 
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
-from kdissect.report.incidents.cluster_causes import REPLICAS
+from kdissect.report.incidents.replica_causes import REPLICAS
 from kdissect.report.model.findings import Severity
 from kdissect.report.wording import capitalized, listed
 
