@@ -9,8 +9,9 @@ show several servers that are silent at once, and only one of them stands still.
 from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
+from kdissect.report.incidents.lost_server_causes import BY_SERVER
 from kdissect.report.incidents.one_host import doubts_of_one_host
-from kdissect.report.incidents.server_causes import BUSY_REACTION_NS, BY_SERVER, SAME_MOMENT_NS
+from kdissect.report.incidents.slow_server_causes import BUSY_REACTION_NS, SAME_MOMENT_NS
 from kdissect.report.model.incidents import Signal
 from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration

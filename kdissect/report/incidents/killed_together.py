@@ -7,7 +7,7 @@ dies later, for instance since it has the load of the others then, is an inciden
 from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
-from kdissect.report.incidents.server_causes import SOON_NS, broker_killed
+from kdissect.report.incidents.lost_server_causes import SOON_NS, broker_killed
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, listed, refused_attempts, under_way
 from kdissect.text import format_clock, format_duration

@@ -1,13 +1,13 @@
 """Brokers that are stopped in good order one after the other, as a rolling restart does: one incident.
 
 Each of them is judged alone first. The next one follows if it is stopped when the one before is back, and
-within `server_causes.BACK_NS` of it. Brokers that are gone at the same time are incidents of their own.
+within `lost_server_causes.BACK_NS` of it. Brokers that are gone at the same time are incidents of their own.
 """
 
 from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
-from kdissect.report.incidents.server_causes import BACK_NS, broker_stopped
+from kdissect.report.incidents.lost_server_causes import BACK_NS, broker_stopped
 from kdissect.report.wording import capitalized, counted, listed, under_way
 from kdissect.text import format_clock, format_duration
 

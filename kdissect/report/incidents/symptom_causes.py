@@ -2,7 +2,7 @@
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis, Relation
-from kdissect.report.incidents.server_causes import (
+from kdissect.report.incidents.slow_server_causes import (
     SAME_MOMENT_NS,
     is_busy,
     is_marked,

@@ -1,0 +1,186 @@
+"""Causes that lie with a server that is gone: it was killed, it was stopped, or it is down.
+
+broker_killed     its connections ended together, attempts are refused, nothing moved before
+broker_stopped    the same, and leadership moved away before the connections ended
+broker_down       attempts are refused, and the capture does not show how it ended
+"""
+
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
+from kdissect.report.model.incidents import Signal
+from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
+from kdissect.text import format_clock, format_duration
+
+HANDOVER_NS = 8 * SECOND
+"""A broker that stops in good order hands its partitions over within this time before it closes."""
+
+BACK_NS = 120 * SECOND
+SOON_NS = 5 * SECOND
+"""A server that closes a connection this shortly before it refuses the next one ended at that moment."""
+
+CLOSING_NS = SECOND // 4
+"""Packets that still follow the end of a connection come within this."""
+
+RESTART_NS = 2 * SECOND
+"""A server that accepts connections sooner than this, and refused none, did not end."""
+
+HANDOVER = ("leadership_left", "coordinator_left")
+HANDOVER_CLIENTS = 2
+"""A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
+
+DOWN_ATTEMPTS = 3
+TOPICS_NAMED = CLIENTS_NAMED = 3
+BY_SERVER = 0.6
+"""The part of connections that the server closed, from which on it ended them all."""
+
+
+def broker_killed(case: Case) -> Diagnosis | None:
+    """Connections of a server ended together, or its last one did, and nothing announced it."""
+    if case.anchor.kind == "attempts_refused":
+        return _last_one_ended(case) if _ended_alone(case) else None
+    if _handover(case):
+        return None
+    if _was_busy(case.anchor):
+        return _gone(case, "died", "requests were under way on most of its connections when they ended")
+    return _gone(case, "died", "no partition moved away before its connections ended")
+
+
+def broker_stopped(case: Case) -> Diagnosis | None:
+    """Connections of a server ended together after leadership had moved away."""
+    before = _handover(case)
+    if not before:
+        return None
+    return _gone(case, "was stopped", "partitions moved away before its connections ended", tuple(before))
+
+
+def _was_busy(ended: Signal) -> bool:
+    """Return whether requests were under way on most connections when they ended, if captured in full.
+
+    A broker that stops in good order answers what it has begun, and nobody sends more to it by then.
+    """
+    return 2 * ended.measures["cut"] >= max(ended.measures["complete"], 1)
+
+
+def _handover(case: Case) -> list[Signal]:
+    """Return signals of a handover: the server no longer leads or coordinates, and still answers.
+
+    An election shortly before is none if the server was still at work when its connections ended.
+    """
+    if _was_busy(case.anchor):
+        return []
+    moved = case.near(HANDOVER, Relation.SUBJECT, before_ns=HANDOVER_NS, after_ns=0)
+    before = [signal for signal in moved if signal.begin_ns < case.anchor.begin_ns - SECOND // 20]
+    known = sum(signal.measures["clients"] + signal.measures["replicas"] for signal in before)
+    return sorted(before, key=lambda signal: signal.begin_ns) if known >= HANDOVER_CLIENTS else []
+
+
+def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
+    ended = case.anchor
+    refused = _refused(case)
+    alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
+    several = len(ended.clients) >= HANDOVER_CLIENTS
+    again = ended.measures["again_ns"]
+    alive = bool(again) and again - ended.end_ns < RESTART_NS if ended.end_ns is not None else False
+    if not refused and (alive or not (several and (alone or ended.measures["cut"]))):
+        return None
+    begin = before[0].begin_ns if before else ended.begin_ns
+    end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
+    connections = counted(ended.measures["connections"], "connection")
+    parts = [f"{connections} ended together{under_way(ended.measures['cut'])}"]
+    if refused:
+        parts.append(refused_attempts(sum(signal.requests for signal in refused), bool(end)))
+    parts += _refused_writes(case)
+    back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
+    headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
+    return Diagnosis(
+        ended.subject,
+        begin,
+        end,
+        headline,
+        0.95 if refused else 0.7,
+        (ended, *refused, *before),
+        speaks_for=(reason, *(("its address refused new connections",) if refused else ())),
+        speaks_against=() if refused else ("no attempt to connect was refused afterwards",),
+    )
+
+
+def _refused(case: Case) -> list[Signal]:
+    """Return the refused attempts after connections ended: those before the server talks again."""
+    again = case.anchor.measures["again_ns"] or case.end_ns
+    near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
+    return [signal for signal in near if signal.begin_ns <= again]
+
+
+def _ended_alone(case: Case) -> bool:
+    """Return whether a server closed its last connection, and refused the next one, without a handover."""
+    refused = case.anchor
+    soon = refused.begin_ns - refused.measures["closed_ns"] <= SOON_NS
+    last = refused.measures["talked_ns"] - refused.measures["closed_ns"] <= CLOSING_NS
+    together = case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND)
+    return soon and last and not together and not case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0)
+
+
+def _last_one_ended(case: Case) -> Diagnosis | None:
+    """Return that a server died of which hardly any connection is in the capture."""
+    down = _refuses(case)
+    if down is None:
+        return None
+    ended, refused = case.anchor.measures["closed_ns"], case.anchor
+    name, attempts = capitalized(refused.subject.name), counted(refused.measures["attempts"], "attempt")
+    back = f" and was back after {format_duration(down.end_ns - ended)}" if down.end_ns else ""
+    until = "" if down.end_ns else " until the end of the capture"
+    return down._replace(
+        begin_ns=ended,
+        headline=f"{name} died at {format_clock(ended)}{back}: it closed its last connection, and {attempts} "
+        f"to connect {'was' if refused.measures['attempts'] == 1 else 'were'} refused{until}",
+        speaks_for=("no partition moved away before its connection ended", *down.speaks_for),
+        speaks_against=("few connections show it: it may have been stopped in good order",),
+    )
+
+
+def broker_down(case: Case) -> Diagnosis | None:
+    """A server refuses attempts to connect, and the capture does not show how it ended."""
+    return None if _ended_alone(case) else _refuses(case)
+
+
+def _refuses(case: Case) -> Diagnosis | None:
+    """Return that a server refuses attempts to connect, if no connections of it were seen to end together."""
+    refused = case.anchor
+    lasted = refused.measures["last_ns"] - refused.begin_ns
+    if refused.measures["attempts"] < DOWN_ATTEMPTS or lasted < SECOND or refused.measures["elsewhere"]:
+        return None
+    if case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND):
+        return None
+    name = capitalized(refused.subject.name)
+    attempts = counted(refused.measures["attempts"], "attempt")
+    ending = "until the end of the capture"
+    if refused.end_ns is not None:
+        ending = (
+            f"until {format_clock(refused.end_ns)} ({format_duration(refused.end_ns - refused.begin_ns)})"
+        )
+    talked = refused.measures["talked_ns"]
+    before = f"; its last connection ended at {format_clock(talked)}" if talked else ""
+    since = f"since {format_clock(refused.begin_ns)}" if talked else "since the capture began or before"
+    who = "" if talked else f" of {listed([*map(known_as, refused.clients)], CLIENTS_NAMED)}"
+    state = f"{name} is down {since}"
+    if not talked and not refused.subject.name.startswith("broker "):
+        state = f"Nobody listens at {refused.subject.name}, since {format_clock(refused.begin_ns)} or before"
+    return Diagnosis(
+        refused.subject,
+        refused.begin_ns,
+        refused.end_ns,
+        f"{state}: {attempts}{who} to connect refused {ending}{before}",
+        0.8,
+        (refused,),
+        speaks_for=("its host refuses connections: the host lives, and no process listens at the port",),
+        speaks_against=() if talked else ("nobody may ever have listened at this address",),
+    )
+
+
+def _refused_writes(case: Case) -> list[str]:
+    """Return what topics that want more in-sync replicas than are left do."""
+    missing = case.near(("replicas_missing",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND)
+    if not missing:
+        return []
+    topics = listed(sorted({topic for signal in missing for topic in signal.topics}), TOPICS_NAMED)
+    writes = counted(sum(signal.requests for signal in missing), "write")
+    return [f"{writes} to {topics} refused since too few replicas are in sync"]

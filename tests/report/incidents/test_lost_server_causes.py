@@ -1,0 +1,112 @@
+"""Servers that died or are down, told as stories of three brokers, and what only looks like them."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from tests.helpers.loud_incidents import seconds_of, warnings
+from tests.helpers.told_capture import Story
+from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
+from tests.helpers.told_groups import analyzed, produce
+
+MOMENT_S = 15
+SECOND, MS = 10**9, 10**6
+
+
+def test_two_brokers_that_die_one_after_the_other(tmp_path: Path) -> None:
+    at_s = {2: 8, 3: 18}
+    story, lines = cluster(lambda node, at_ms: None if at_ms > 1000 * at_s.get(node, 99) - 40 else 3)
+    for node, second in at_s.items():
+        for number, client in enumerate(PRODUCERS):
+            lines[client, node].ask(1000 * second - 1, 3, 1, {"topics": []})
+            lines[client, node].close(1000 * second + number / 10, by_client=False, reset=True)
+        refuse(story, node, 1000 * second + 20, 30_000)
+    found = [(one.cause, one.subject.name) for one in warnings(story, tmp_path)]
+    assert found == [("broker_killed", name_of(2)), ("broker_killed", name_of(3))]
+
+
+def dies(node: int, at_s: float, length_s: float) -> Story:
+    """Return a story in which a broker dies with requests under way, and refuses attempts afterwards."""
+    story, lines = cluster(
+        lambda at_node, at_ms: None if at_node == node and at_ms > 1000 * at_s - 40 else 3, seconds=length_s
+    )
+    for number, client in enumerate(PRODUCERS):
+        line = lines[client, node]
+        line.ask(1000 * at_s - 1, 3, 1, {"topics": []})
+        line.close(1000 * at_s + number / 10, by_client=False, reset=True)
+    refuse(story, node, 1000 * at_s + 20, 1000 * length_s)
+    return story
+
+
+@pytest.mark.parametrize(("at_s", "length_s"), [(MOMENT_S, 30), (18.5, 20), (2, 5)])
+def test_a_broker_that_died(at_s: float, length_s: float, tmp_path: Path) -> None:
+    """In the midst of a capture, shortly before its end, and in a short one."""
+    incident = warnings(dies(2, at_s, length_s), tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_killed", name_of(2))
+    assert seconds_of(incident.begin_ns) == pytest.approx(at_s, abs=0.3)
+    assert "until the end of the capture" in incident.headline
+
+
+def test_a_broker_that_was_gone_before_the_capture_began(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, _: None if node == 2 else 3, seconds=20)
+    story.lines = [line for line in story.lines if line.server[0] != "10.0.0.2"]
+    refuse(story, 2, 100, 20_000)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_down", name_of(2))
+    assert "is down since the capture began or before: 120 attempts" in incident.headline
+
+
+def test_a_port_at_which_nobody_listens_is_no_broker_that_is_down(tmp_path: Path) -> None:
+    """A client has a wrong port in its settings; the broker at that host serves the others."""
+    story, _ = cluster(lambda node, at_ms: 3)
+    for at_ms in range(10_000, 25_000, 1_000):
+        story.connect("10.1.0.9", ("10.0.0.1", 9999), at_ms=at_ms, accepted=False)
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_down", "10.0.0.1:9999")
+    assert incident.headline.startswith("Nobody listens at 10.0.0.1:9999, since ")
+    assert "15 attempts of host 10.1.0.9 to connect refused until the end" in incident.headline
+
+
+def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect(client_id="only")
+    for at_ms in range(10, 12_000, 200):
+        produce(line, at_ms, offset=at_ms)
+    line.close(12_001, by_client=False, reset=True)
+    for at_ms in range(12_100, 20_000, 400):
+        story.connect(client_id="only", at_ms=at_ms, accepted=False)
+    incident = warnings(story, tmp_path)[0]
+    assert incident.cause in ("broker_killed", "broker_down")
+    assert "10.0.0.1:9092" in incident.headline
+    assert seconds_of(incident.begin_ns) == pytest.approx(12, abs=0.3)
+
+
+def test_connections_that_end_together_while_new_ones_are_accepted_are_no_death(tmp_path: Path) -> None:
+    """A box on the way resets them, or the clients do: the broker itself serves on."""
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 14_960 else 3)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 2].ask(14_999, ApiKey.METADATA, 1, {"topics": []})
+        lines[client, 2].close(15_000 + number / 10, reset=True)
+        again = story.connect(f"10.1.0.{number + 1}", ("10.0.0.2", 9092), client_id=client, at_ms=15_050)
+        for at_ms in range(15_100, 30_000, 200):
+            produce(again, at_ms, partition=2, offset=at_ms)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.subject.name) == ("connections_lost", name_of(2))
+    assert "3 connections to broker 2 (10.0.0.2:9092) ended together at" in incident.headline
+    assert "with 3 requests under way, and the next connection to it began 50.0ms later" in incident.headline
+
+
+def test_connections_that_ended_long_before_a_broker_died_do_not_date_its_end(tmp_path: Path) -> None:
+    """Clients close the connections on which they learnt the addresses of all brokers."""
+    story, lines = cluster(lambda node, at_ms: None if node == 3 and at_ms > 11_950 else 3)
+    for number, client in enumerate(PRODUCERS):
+        first = story.connect(f"10.1.0.{2 + number}", ("10.0.0.3", 9092), client_id=client)
+        first.call(20, 1, ApiKey.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []})
+        first.close(30)
+        lines[client, 3].ask(11_999, 3, 1, {"topics": []})
+        lines[client, 3].close(12_000 + number / 10, by_client=False, reset=True)
+    refuse(story, 3, 12_020, 30_000)
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_killed", name_of(3))
+    assert seconds_of(incident.begin_ns) == pytest.approx(12, abs=0.1)
