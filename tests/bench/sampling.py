@@ -28,7 +28,7 @@ STAGES = {
     "kdissect.streams.processor:FlowProcessor.close": "engine",
     "kdissect.tables.message_columns:read_messages": "schema walk",
     "kdissect.tables.build:dissect_batches": "columns",
-    "kdissect.spark.tasks:coalesce_batches": "columns",
+    "kdissect.spark.joined_batches:coalesce_batches": "columns",
     "kdissect.report.partials:summarise": "figures",
     "kdissect.report.partials:merge": "merging",
     "kdissect.report.partials:to_arrow": "merging",

@@ -22,6 +22,7 @@ from kdissect.protocol.schema.registry import highest_versions
 from kdissect.report.partials import summarise
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import to_blob
+from kdissect.spark.joined_batches import coalesce_batches
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
 
@@ -65,7 +66,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         yield from dissect_batches(pieces, splits)
 
     def figures() -> int:
-        return sum(1 for tables in tasks.coalesce_batches(batches()) if summarise(tables))
+        return sum(1 for tables in coalesce_batches(batches()) if summarise(tables))
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)

@@ -60,36 +60,6 @@ def test_filters_learn_topics_and_nodes_from_all_tasks() -> None:
     assert known.nodes == {1: frozenset({("a", 9092), ("b", 9092)})}
 
 
-def test_small_batches_are_joined_and_large_ones_pass() -> None:
-    small = {"exchanges": pa.record_batch({"x": [1]})}
-    large = {"exchanges": pa.record_batch({"x": list(range(tasks.LARGE_BATCH))})}
-    passed, joined = tasks.coalesce_batches([small, small, large, small])
-    assert passed is large
-    assert joined["exchanges"].num_rows == 3
-
-
-def test_side_tables_wait_until_they_are_many_or_the_end() -> None:
-    def batch(number: int, events: int = 1) -> dict[str, pa.RecordBatch]:
-        rows = {
-            "exchanges": [number] * tasks.LARGE_BATCH,
-            "partitions": [number],
-            "ends": [number],
-            "group_events": [number] * events,
-            "replica_sets": [],
-        }
-        return {name: pa.record_batch({"x": pa.array(values, pa.int64())}) for name, values in rows.items()}
-
-    first, second, others = tasks.coalesce_batches([batch(1), batch(2)])
-    for number, tables in ((1, first), (2, second)):
-        assert tables.keys() == {"exchanges", "partitions", "ends"}
-        assert {value for rows in tables.values() for value in rows["x"].to_pylist()} == {number}
-    assert {name: rows["x"].to_pylist() for name, rows in others.items()} == {
-        "group_events": [1, 2],
-        "ends": [1, 2],  # where events find the hosts of their connections
-    }
-    assert len(list(tasks.coalesce_batches([batch(1, tasks.SIDE_ROWS), batch(2)]))) == 4
-
-
 @pytest.mark.parametrize("name", ["refusals.pcapng", "old-broker.pcap", "neglect.pcapng"])
 def test_figures_of_arrays_are_those_of_columns_of_arrow(name: str) -> None:
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files)

@@ -6,13 +6,7 @@ one cause explains of another can be seen at a glance.
 
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
 from kdissect.report.findings.rules import RULES
-from kdissect.report.incidents import (
-    killed_together,
-    lost_server_causes,
-    policy_causes,
-    slow_server_causes,
-    symptom_causes,
-)
+from kdissect.report.incidents import killed_together, policy_causes, symptom_causes
 from kdissect.report.incidents.access_causes import ACCESS_CAUSES
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
@@ -22,9 +16,11 @@ from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
 from kdissect.report.incidents.frozen_causes import broker_frozen
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.load_causes import LOAD_CAUSES
+from kdissect.report.incidents.lost_server_causes import broker_down
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.incidents.replica_causes import LATENCY, REPLICA_CAUSES, REPLICAS
 from kdissect.report.incidents.rolling_restart import brokers_stopped
+from kdissect.report.incidents.slow_server_causes import broker_overloaded, broker_slow
 from kdissect.report.incidents.storage_causes import STORAGE_CAUSES
 from kdissect.report.model.findings import Severity
 
@@ -141,7 +137,7 @@ CAUSES = (
         layer=Layer.SERVER,
         severity=CRITICAL,
         anchors=("attempts_refused",),
-        judge=lost_server_causes.broker_down,
+        judge=broker_down,
         links=FOLLOWS_A_LOST_SERVER,
         needs="three or more attempts to connect to a server are refused, over a second or more, and the "
         "capture does not show how it ended",
@@ -180,7 +176,7 @@ CAUSES = (
         layer=Layer.SERVER,
         severity=WARNING,
         anchors=("latency_rose",),
-        judge=slow_server_causes.broker_overloaded,
+        judge=broker_overloaded,
         links=(*FOLLOWS_A_SLOW_SERVER, Link(("batches_tiny", "rate_rose"), Relation.ANYWHERE, 5 * SECOND)),
         needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more, and its "
         "requests become 1.7 times as many",
@@ -193,7 +189,7 @@ CAUSES = (
         layer=Layer.SERVER,
         severity=WARNING,
         anchors=("latency_rose", "slow_broker", "follower_slowed"),
-        judge=slow_server_causes.broker_slow,
+        judge=broker_slow,
         links=FOLLOWS_A_SLOW_SERVER,
         needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more; or is "
         "three times that of the other brokers nearly all the time; or it takes four times as long from a "
