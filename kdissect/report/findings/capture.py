@@ -27,8 +27,11 @@ STEADY_SHARE = 0.75
 COMPARED = (ApiKey.PRODUCE, ApiKey.FETCH)
 """APIs that every broker serves for its partitions; others go to one coordinator or controller."""
 
-STEP_NS = 1_000_000
-"""Packets of several processors are out of step by less than this; a clock that is set is by more."""
+STEP_NS = 10_000_000
+"""Packets of several processors are out of step by less than this; a clock that is set is by more.
+
+A processor that is kept from its work for some ticks of 4 ms writes its packets behind later ones of another.
+"""
 
 SERIOUS_LOSS = 0.01
 
@@ -86,7 +89,7 @@ def _connections_to(context: FindingContext, host: str, port: int) -> list[Row]:
 
 
 def clock_steps(context: FindingContext) -> Judgement | None:
-    """Times that jump back by 1 ms or more between packets, and responses earlier than their request."""
+    """Times that jump back by 10 ms or more between packets, and responses earlier than their request."""
     rows, capture = [], context.capture
     if capture.clock_steps and capture.largest_clock_step_ns >= STEP_NS:
         location = capture.largest_clock_step

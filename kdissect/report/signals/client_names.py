@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.server_names import FETCHER
@@ -65,6 +65,15 @@ class ClientFacts:
 
     def __init__(self, context: SignalContext) -> None:
         self._context = context
+
+    @cached_property
+    def members(self) -> set[str]:
+        """Return the clients that sent a request to the coordinator of their group."""
+        calls = self._context.table(CALLS)
+        asked = np.isin(calls.ints("api_key"), [*GROUP_MEMBERSHIP, *GROUP_COMMITS])
+        hosts = self._context.facts.column_at("client_host", self._context.facts.rows(calls)).to_pylist()
+        names = calls.arrow("client_id").to_pylist()
+        return {client_text(names[row], hosts[row]) for row in np.flatnonzero(asked).tolist()}
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:

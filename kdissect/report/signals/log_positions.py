@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED
@@ -133,9 +135,7 @@ class LogPositions:
         The offset of the next fetch tells how many records one brought. The last one brought as many as the
         one before it, and no more than there were.
         """
-        alive = self._facts.active_before(client, self._context.end_ns + 1) or 0
-        if self._taken_over(client, topic, number, positions[-1].time_ns):
-            alive = 0
+        alive = self._alive_until(client, topic, number, positions[-1].time_ns)
         times, highest = self.ends[topic, number]
         last = positions[-1]
         brought = last.offset - positions[-2].offset if len(positions) > 1 else last.end
@@ -147,6 +147,33 @@ class LogPositions:
             begin, stop = bisect_right(times, one.time_ns + PAUSED_NS), bisect_right(times, until)
             lags += [(times[at], max(highest[at] - reached, 0)) for at in range(begin, stop)]
         return lags
+
+    def _alive_until(self, client: str, topic: str, number: int, last_ns: int) -> int:
+        """Return until when a client lacks what is written to a partition that it fetched from last then.
+
+        A client is alive while it sends requests. One that keeps a connection is alive, too, if it has a
+        group whose coordinator the capture does not show, and nobody else fetches from that partition: what
+        it sends may all go there.
+        """
+        if self._taken_over(client, topic, number, last_ns):
+            return 0
+        active = self._facts.active_before(client, self._context.end_ns + 1) or 0
+        unseen = client in self._facts.groups and client not in self._facts.members
+        if not unseen or client not in self._connected:
+            return active
+        others = (
+            found[number][-1].time_ns
+            for (other, read), found in self.fetched.items()
+            if other != client and read == topic and number in found
+        )
+        return active if max(others, default=0) > last_ns else self._context.end_ns
+
+    @cached_property
+    def _connected(self) -> set[str]:
+        """Return the clients that keep a connection to the end of the capture."""
+        facts = self._context.connections
+        open_by = np.unique(facts.client[facts.talks & ~facts.ends]).tolist()
+        return {self._context.client_names[number] for number in open_by}
 
     def stood_still(self, client: str, topic: str) -> int:
         """Return when a client last got to another offset of a topic."""

@@ -12,6 +12,7 @@ from tests.helpers.told_capture import T0_MS, Line, Story, batch
 from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
 
 SECOND = 10**9
+COORDINATOR = {"error_code": 0, "error_message": None, "node_id": 2, "host": "10.1.0.20", "port": 9092}
 
 
 def a_second(*records: int, before: int = 0, written: int = 0) -> Lag:
@@ -85,6 +86,39 @@ def test_a_reader_that_ended_or_handed_over_its_partition_is_not_behind(tmp_path
             end = 25 * (at_ms // 500 + 1)
             fetch(line, at_ms, end - 25, end, records=25)
     assert not lags(story, tmp_path)
+
+
+def reads_of_a_member_elsewhere(story: Story, keeps: bool) -> Line:
+    """Read until 12 s; the coordinator, to which heartbeats go, is not in the capture."""
+    reader = story.connect("10.1.0.2", client_id="paused")
+    reader.call(100, 1, ApiKey.FIND_COORDINATOR, 1, {"key": "readers", "key_type": 0}, COORDINATOR)
+    for at_ms in range(300, 12_000, 500):
+        end = 25 * (at_ms // 500 + 1)
+        fetch(reader, at_ms, end - 25, end, records=25)
+    if not keeps:
+        reader.close(12_500)
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("keeps", "others", "told"), [(True, False, 1), (False, False, 0), (True, True, 0)],
+    ids=["connected", "ended", "handed over"],
+)  # fmt: skip
+def test_a_reader_whose_coordinator_is_not_captured_lives_while_it_is_connected(
+    keeps: bool, others: bool, told: int, tmp_path: Path
+) -> None:
+    story = Story()
+    written(story)
+    reads_of_a_member_elsewhere(story, keeps)
+    if others:
+        line = story.connect("10.1.0.3", client_id="second")
+        for at_ms in range(12_300, 30_000, 500):
+            end = 25 * (at_ms // 500 + 1)
+            fetch(line, at_ms, end - 25, end, records=25)
+    found = lags(story, tmp_path)
+    assert len(found) == told
+    if told:
+        assert "has not fetched from topic orders since" in found[0].sentence
 
 
 def test_the_time_is_told_at_which_a_reader_will_have_caught_up(tmp_path: Path) -> None:
