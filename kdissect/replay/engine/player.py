@@ -98,7 +98,7 @@ class Player:
     @property
     def lead_ns(self) -> int:
         """Return how long before the first request the connections wanted at once should be opened."""
-        return self._times.lead_ns(list(self._queues.values()))
+        return self._times.lead_ns(self._queues.values())
 
     def start(self, start_ns: int | None = None) -> None:
         """Begin the pass, at `start_ns` or when the schedule says."""

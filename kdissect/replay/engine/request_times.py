@@ -8,7 +8,7 @@ of a request. At pace `think` it counts from the end of the request whose answer
 import dataclasses
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class RequestTimes:
             firsts = [self._first_offset_ns(queue) for queue in queues]
             yield np.array(firsts, np.int64), np.arange(len(queues))
 
-    def lead_ns(self, queues: Sequence[ConnectionQueue]) -> int:
+    def lead_ns(self, queues: Iterable[ConnectionQueue]) -> int:
         """Return how long before the first request the connections wanted at once should be opened."""
         if self.schedule.pace is Pace.ASAP:
             return 0

@@ -19,6 +19,9 @@ NAMED = 3
 FENCED_NS = 60 * SECOND
 """Clients notice a broker that lost its controller when their requests time out, after 30 s by default."""
 
+TOLD_NS = 60 * SECOND
+"""Clients may ask for metadata so long after something changed."""
+
 LATENCY = ("latency_rose", "client_latency_rose", "topic_latency_rose")
 REPLICAS = ("leaders_moved", "replicas_out_of_sync")
 """Signals of Metadata about a broker that is gone or behind: it may come much later."""
@@ -54,12 +57,11 @@ def follower_behind(case: Case) -> Diagnosis | None:
     if broken[silent.subject.name] < max(broken.values()):
         return None
     leaders = [name for name in silent.servers if name != silent.subject.name]
-    deposed = [
-        signal
-        for signal in case.near(("replicas_out_of_sync",), Relation.SERVER, SECOND, FENCED_NS)
-        if signal.subject.name in leaders
-    ]
-    return _deposed(silent, deposed[0]) if deposed else _behind(silent, around, listed(leaders, NAMED))
+    told = case.near(("replicas_out_of_sync",), Relation.SERVER, SECOND, TOLD_NS)
+    for out_of_sync in told:
+        if out_of_sync.subject.name in leaders:
+            return _leads_no_more(silent, out_of_sync)
+    return _behind(silent, around, listed(leaders, NAMED))
 
 
 def _behind(silent: Signal, around: Sequence[Signal], leader: str) -> Diagnosis:
@@ -75,18 +77,19 @@ def _behind(silent: Signal, around: Sequence[Signal], leader: str) -> Diagnosis:
     )
 
 
-def _deposed(silent: Signal, behind: Signal) -> Diagnosis:
-    """Return that a leader was deposed: a leader is in sync with itself, so it led no more."""
+def _leads_no_more(silent: Signal, out_of_sync: Signal) -> Diagnosis:
+    """Return that a broker lost its partitions: as their leader it would be in sync."""
+    name, since = capitalized(out_of_sync.subject.name), format_clock(silent.begin_ns)
     return Diagnosis(
-        behind.subject,
+        out_of_sync.subject,
         silent.begin_ns,
-        behind.end_ns,
-        f"{capitalized(behind.subject.name)} fell out of the cluster by {format_clock(silent.begin_ns)}: "
-        f"{silent.subject.name} fetched nothing from it {_lasted(silent)}, and {behind.sentence}",
+        out_of_sync.end_ns,
+        f"{name} fell out of the cluster at {since} or before: "
+        f"{silent.subject.name} fetched nothing from it {_lasted(silent)}, and {out_of_sync.sentence}",
         0.75,
-        (silent, behind),
+        (silent, out_of_sync),
         speaks_for=("a leader is always in sync, so others lead its partitions now",),
-        speaks_against=("replicas that it follows with may only be behind",),
+        speaks_against=("it may have followed others in those partitions all the time",),
     )
 
 
@@ -134,7 +137,7 @@ REPLICA_CAUSES = (
             Link(
                 ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
             ),
-            Link(REPLICAS, Relation.SERVER, SECOND, 60 * SECOND),
+            Link(REPLICAS, Relation.SERVER, SECOND, TOLD_NS),
             Link((*LATENCY, "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
             # Writes with acks=all, commits and joins wait at the leader until the follower has them.
             Link(("requests_open", "unanswered_timeout"), Relation.SERVER, 2 * SECOND, 30 * SECOND),

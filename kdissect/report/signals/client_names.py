@@ -11,6 +11,7 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.server_names import FETCHER
@@ -22,6 +23,7 @@ BROKERS_OWN = re.compile(rf"{FETCHER.pattern}|AddPartitionsManager-client-\d+|Tx
 """Client ids that brokers have when they talk to each other."""
 
 HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)
+TO_COORDINATORS = [*GROUP_MEMBERSHIP, *GROUP_COMMITS]
 
 BEGAN_NS = 5 * 10**9
 """A client that fails within this time after its first packet fails since it began."""
@@ -70,34 +72,34 @@ class ClientFacts:
     def members(self) -> set[str]:
         """Return the clients that sent a request to the coordinator of their group."""
         calls = self._context.table(CALLS)
-        asked = np.isin(calls.ints("api_key"), [*GROUP_MEMBERSHIP, *GROUP_COMMITS])
-        hosts = self._context.facts.column_at("client_host", self._context.facts.rows(calls)).to_pylist()
-        names = calls.arrow("client_id").to_pylist()
-        return {client_text(names[row], hosts[row]) for row in np.flatnonzero(asked).tolist()}
+        return set(self._callers(calls.filter(np.isin(calls.ints("api_key"), TO_COORDINATORS))))
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:
         """Return the groups that each client names in its requests."""
         calls = self._context.table(CALLS)
-        hosts = self._context.facts.column_at("client_host", self._context.facts.rows(calls)).to_pylist()
-        names, groups = (calls.arrow(name).to_pylist() for name in ("client_id", "group_id"))
+        calls = calls.filter(calls.present("group_id"))
         found: dict[str, set[str]] = defaultdict(set)
-        for name, host, group in zip(names, hosts, groups, strict=True):
-            if group is not None:
-                found[client_text(name, host)].add(group)
+        for client, group in zip(self._callers(calls), calls.arrow("group_id").to_pylist(), strict=True):
+            found[client].add(group)
         return found
+
+    def _callers(self, calls: TableColumns) -> list[str]:
+        """Return the client of each call."""
+        rows = self._context.facts.rows(calls)
+        hosts = self._context.facts.column_at("client_host", rows).to_pylist()
+        return list(map(client_text, calls.arrow("client_id").to_pylist(), hosts))
 
     @cached_property
     def member_lines(self) -> dict[str, list[MemberLine]]:
         """Return the connections with heartbeats by group, in the order of their first heartbeats."""
         calls = self._context.table(CALLS)
         beats = calls.filter(np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id"))
-        rows = self._context.facts.rows(beats)
-        hosts = self._context.facts.column_at("client_host", rows).to_pylist()
+        rows = self._context.facts.rows(beats).tolist()
         spans: dict[tuple[str, int], MemberLine] = {}
-        for call, row, host in zip(beats.table.to_pylist(), rows.tolist(), hosts, strict=True):
+        for call, row, client in zip(beats.table.to_pylist(), rows, self._callers(beats), strict=True):
             key = call["group_id"], call["connection"]
-            client, by_heartbeat = client_text(call["client_id"], host), call["api_key"] in EPOCH_HEARTBEATS
+            by_heartbeat = call["api_key"] in EPOCH_HEARTBEATS
             line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat)
             known = spans.get(key, line)
             spans[key] = line._replace(

@@ -161,19 +161,14 @@ class LogPositions:
         unseen = client in self._facts.groups and client not in self._facts.members
         if not unseen or client not in self._connected:
             return active
-        others = (
-            found[number][-1].time_ns
-            for (other, read), found in self.fetched.items()
-            if other != client and read == topic and number in found
-        )
-        return active if max(others, default=0) > last_ns else self._context.end_ns
+        is_read = self._taken_over(client, topic, number, last_ns, by_anybody=True)
+        return active if is_read else self._context.end_ns
 
     @cached_property
     def _connected(self) -> set[str]:
         """Return the clients that keep a connection to the end of the capture."""
         facts = self._context.connections
-        open_by = np.unique(facts.client[facts.talks & ~facts.ends]).tolist()
-        return {self._context.client_names[number] for number in open_by}
+        return set(self._context.clients_of(np.flatnonzero(facts.talks & ~facts.ends)))
 
     def stood_still(self, client: str, topic: str) -> int:
         """Return when a client last got to another offset of a topic."""
@@ -271,13 +266,15 @@ class LogPositions:
         }
         return {one: records for one, records in written.items() if records > 0}
 
-    def _taken_over(self, client: str, topic: str, number: int, time_ns: int) -> bool:
-        """Return whether another client of the same group fetches a partition after a time."""
+    def _taken_over(
+        self, client: str, topic: str, number: int, time_ns: int, by_anybody: bool = False
+    ) -> bool:
+        """Return whether another client, of the same group or any, fetches a partition after a time."""
         groups = self._facts.groups.get(client, set())
         return any(
             other != client
             and read == topic
-            and not groups.isdisjoint(self._facts.groups.get(other, set()))
+            and (by_anybody or not groups.isdisjoint(self._facts.groups.get(other, set())))
             and number in partitions
             and partitions[number][-1].time_ns > time_ns
             for (other, read), partitions in self.fetched.items()

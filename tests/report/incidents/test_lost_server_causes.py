@@ -11,7 +11,6 @@ from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
 
 MOMENT_S = 15
-SECOND, MS = 10**9, 10**6
 
 
 def test_two_brokers_that_die_one_after_the_other(tmp_path: Path) -> None:

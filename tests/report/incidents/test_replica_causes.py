@@ -53,7 +53,7 @@ def test_requests_that_wait_at_the_leader_of_a_silent_follower(leader: int, foun
 
 
 @pytest.mark.parametrize(("absent", "beginning"), [(3, "Broker 3"), (1, "Broker 1")])
-def test_a_leader_that_is_out_of_sync_was_deposed(absent: int, beginning: str) -> None:
+def test_a_leader_that_is_out_of_sync_leads_no_more(absent: int, beginning: str) -> None:
     """Metadata that says so of a leader tells that others lead by now; of its follower, that it is behind."""
     silent = make_signal(
         "follower_silent", (SubjectKind.SERVER, name_of(1)), (10 * SECOND, None), "…",

@@ -59,6 +59,13 @@ def written(story: Story, seconds: int = 30) -> Line:
     return writer
 
 
+def keeps_up(line: Line, begin_ms: int, end_ms: int) -> None:
+    """Read all that is written, every half second."""
+    for at_ms in range(begin_ms, end_ms, 500):
+        end = 25 * (at_ms // 500 + 1)
+        fetch(line, at_ms, end - 25, end, records=25)
+
+
 def test_a_reader_that_stops_to_fetch_while_it_lives_falls_behind(tmp_path: Path) -> None:
     story = Story()
     written(story)
@@ -82,22 +89,17 @@ def test_a_reader_that_ended_or_handed_over_its_partition_is_not_behind(tmp_path
     for number, name in enumerate(("first", "second")):
         line = story.connect(f"10.1.0.{3 + number}", client_id=name)
         heartbeats(line, 500, 30_000, name, 1)
-        for at_ms in range(300 + 10_000 * number, 10_000 + 20_000 * number, 500):
-            end = 25 * (at_ms // 500 + 1)
-            fetch(line, at_ms, end - 25, end, records=25)
+        keeps_up(line, 300 + 10_000 * number, 10_000 + 20_000 * number)
     assert not lags(story, tmp_path)
 
 
-def reads_of_a_member_elsewhere(story: Story, keeps: bool) -> Line:
+def reads_of_a_member_elsewhere(story: Story, keeps: bool) -> None:
     """Read until 12 s; the coordinator, to which heartbeats go, is not in the capture."""
     reader = story.connect("10.1.0.2", client_id="paused")
     reader.call(100, 1, ApiKey.FIND_COORDINATOR, 1, {"key": "readers", "key_type": 0}, COORDINATOR)
-    for at_ms in range(300, 12_000, 500):
-        end = 25 * (at_ms // 500 + 1)
-        fetch(reader, at_ms, end - 25, end, records=25)
+    keeps_up(reader, 300, 12_000)
     if not keeps:
         reader.close(12_500)
-    return reader
 
 
 @pytest.mark.parametrize(
@@ -111,10 +113,7 @@ def test_a_reader_whose_coordinator_is_not_captured_lives_while_it_is_connected(
     written(story)
     reads_of_a_member_elsewhere(story, keeps)
     if others:
-        line = story.connect("10.1.0.3", client_id="second")
-        for at_ms in range(12_300, 30_000, 500):
-            end = 25 * (at_ms // 500 + 1)
-            fetch(line, at_ms, end - 25, end, records=25)
+        keeps_up(story.connect("10.1.0.3", client_id="second"), 12_300, 30_000)
     found = lags(story, tmp_path)
     assert len(found) == told
     if told:
