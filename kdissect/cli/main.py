@@ -19,8 +19,8 @@ from kdissect.cli.arguments import parse
 from kdissect.errors import ExitCode, UserError
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
-from kdissect.memory import choose_allocator
-from kdissect.spark.startup.block_pandas import block_pandas
+from kdissect.memory import choose_allocator, collect_seldom
+from kdissect.spark.startup.block_unused import block_unused
 from kdissect.spark.startup.switch import Shortcut, is_on
 from kdissect.text import escape_control
 
@@ -30,6 +30,8 @@ WITHOUT_END = ("watch",)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process. Return the exit code (see `ExitCode`)."""
+    if argv is None:
+        collect_seldom()
     if not _debugging():
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
@@ -49,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Namespace) -> int:
     """Run the command of the arguments. Return its exit code."""
     choose_allocator()
-    if is_on(Shortcut.BLOCK_PANDAS):
-        block_pandas()
+    if is_on(Shortcut.BLOCK_UNUSED):
+        block_unused()
     paths = getattr(arguments, "paths", [])
     uncompiled = (
         arguments.command not in WITHOUT_END

@@ -17,7 +17,7 @@ from kdissect.package_archive import pack
 from kdissect.spark.scratch_engine import ScratchEngine
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import QUIET_SETTINGS, SparkSettings
-from kdissect.spark.startup.block_pandas import allow_pandas
+from kdissect.spark.startup.block_unused import allow_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +133,7 @@ def send_package(session: "SparkSession") -> None:
 
 def _session_module() -> Any:
     """Return the module of PySpark with sessions, which needs pandas. Raise ConnectError."""
-    allow_pandas()
+    allow_all()
     # By default gRPC kills a child of this process that forks, as the prefork daemon of a local Spark does.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     with warnings.catch_warnings():

@@ -1,10 +1,9 @@
 """From a merged partial and the facts of the capture to a `Summary`."""
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from kdissect import __version__
+from kdissect.memory import collector_paused
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.build.connection_totals import connection_totals
@@ -47,21 +46,6 @@ MAX_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
 
 MAX_TOPIC_CLIENTS = 1_000
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Look for no cycles of garbage meanwhile: a report makes many rows and hardly a cycle.
-
-    Of 33,402 connections it takes 2.9 s instead of 3.2 s, with the same peak of memory.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @collector_paused()

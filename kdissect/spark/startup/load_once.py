@@ -5,11 +5,11 @@ Modules of both passes, PySpark, and Numba's own set-up took as long in this pro
 itself calls this too: elsewhere, or without the shortcut, it has nothing to inherit.
 """
 
-import gc
 import importlib
 import os
 
 from kdissect.jit import kernel_cache
+from kdissect.memory import loading
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 MODULES = (
@@ -26,15 +26,10 @@ MODULES = (
 
 def load() -> None:
     """Load what workers need, compiled kernels excepted."""
-    collects = gc.isenabled()
-    gc.disable()  # nothing that is loaded here is garbage, and looking for some takes a tenth of the time
-    try:
+    with loading():
         for name in MODULES:
             importlib.import_module(name)
         set_up_numba()
-    finally:
-        if collects:
-            gc.enable()
 
 
 def set_up_numba() -> None:

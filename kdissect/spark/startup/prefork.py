@@ -23,6 +23,7 @@ from pathlib import Path
 
 from kdissect.capture.storage import has_clients
 from kdissect.jit import kernel_cache
+from kdissect.memory import loading
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.hand_over import PIPES, TAKEN
 from kdissect.spark.startup.switch import Shortcut, is_on
@@ -37,14 +38,14 @@ def preload(kernels: bool = True) -> None:
 
     A warm-up that fails is ignored: the job would fail in the same way and report it.
     """
-    load_once.load()
-    # Uncompiled kernels have nothing to load.
-    if kernels and is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
-        with suppress(Exception):
-            from kdissect.spark.startup.warmup import warm_up
+    with loading():
+        load_once.load()
+        # Uncompiled kernels have nothing to load.
+        if kernels and is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
+            with suppress(Exception):
+                from kdissect.spark.startup.warmup import warm_up
 
-            warm_up()
-    gc.collect()
+                warm_up()
     gc.freeze()  # else the garbage collection after each task takes 0.1 s, for all that was loaded here
 
 

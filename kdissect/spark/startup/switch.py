@@ -18,8 +18,8 @@ PLAIN = "plain"
 class Shortcut(StrEnum):
     """Shortcut that makes kdissect start faster; the value is the name in the switch."""
 
-    BLOCK_PANDAS = "block_pandas"
-    """PyArrow and PySpark do not import pandas, which nothing here uses."""
+    BLOCK_UNUSED = "block_unused"
+    """PyArrow, PySpark and Numba do not import what nothing here uses, such as pandas."""
     CLASS_DATA_SHARING = "class_data_sharing"
     """The JVM maps an archive of classes that an earlier run recorded."""
     DIRECT_JVM = "direct_jvm"

@@ -14,12 +14,12 @@ def main() -> None:
     if hand_over():
         return
     # Imported late: handing over needs none of this, and the job waits for it.
-    from kdissect.spark.startup.block_pandas import block_pandas
+    from kdissect.spark.startup.block_unused import block_unused
     from kdissect.spark.startup.prefork import preload
     from kdissect.spark.startup.switch import Shortcut, is_on
 
-    if is_on(Shortcut.BLOCK_PANDAS):
-        block_pandas()
+    if is_on(Shortcut.BLOCK_UNUSED):
+        block_unused()
     # Workers of the child dissect. Those of a daemon beside it serve SQL and handle rows: compiled loops
     # would take 15 MiB of each.
     preload(kernels=not has_child())

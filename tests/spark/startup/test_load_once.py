@@ -18,8 +18,8 @@ print("pyspark.worker" in sys.modules, "kdissect.spark.tasks" in sys.modules, "n
 
 LOADED_LATER = """
 import sys
-from kdissect.spark.startup.block_pandas import block_pandas
-block_pandas()
+from kdissect.spark.startup.block_unused import block_unused
+block_unused()
 from kdissect.spark.startup import load_once
 load_once.load()
 before = set(sys.modules)

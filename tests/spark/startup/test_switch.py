@@ -37,7 +37,7 @@ def test_named_shortcuts_change() -> None:
     "text", ["fast", "prefork", "-prefork,fast", "plain,-prefork", "+prefork", "-in_process"]
 )
 def test_other_words_are_refused(text: str) -> None:
-    with pytest.raises(StartupSwitchError, match="is neither plain nor one of -block_pandas"):
+    with pytest.raises(StartupSwitchError, match="is neither plain nor one of -block_unused"):
         used_shortcuts(text)
 
 

@@ -12,7 +12,7 @@ from kdissect.spark.startup.hand_over import ADDRESS
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     monkeypatch.setattr(
-        "kdissect.spark.startup.block_pandas.block_pandas", lambda: made.append("block_pandas")
+        "kdissect.spark.startup.block_unused.block_unused", lambda: made.append("block_unused")
     )
     monkeypatch.setattr(
         "kdissect.spark.startup.prefork.preload",
@@ -34,7 +34,7 @@ def test_a_child_that_took_over_leaves_nothing_to_do(
 def test_otherwise_it_loads_and_serves(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
     worker_daemon.main()
-    assert calls == ["block_pandas", "preload all", "serve"]
+    assert calls == ["block_unused", "preload all", "serve"]
 
 
 def test_a_daemon_beside_a_child_loads_no_kernels(
@@ -43,11 +43,11 @@ def test_a_daemon_beside_a_child_loads_no_kernels(
     monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
     monkeypatch.setenv(ADDRESS, str(tmp_path / "standby"))
     worker_daemon.main()  # no child was forked
-    assert calls == ["block_pandas", "preload all", "serve"]
+    assert calls == ["block_unused", "preload all", "serve"]
     (tmp_path / "standby").touch()
     calls.clear()
     worker_daemon.main()
-    assert calls == ["block_pandas", "preload", "serve"]
+    assert calls == ["block_unused", "preload", "serve"]
 
 
 def test_pandas_is_hidden_only_if_the_shortcut_is_on(
