@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from kdissect.report.build.build_report import collector_paused
+from kdissect.memory import collector_paused
 from tests.helpers.paper_capture import MS, US, T
 
 
