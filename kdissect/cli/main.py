@@ -21,6 +21,7 @@ from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
 from kdissect.memory import choose_allocator, collect_seldom
 from kdissect.spark.startup.block_unused import block_unused
+from kdissect.spark.startup.quick_exit import quick_exit
 from kdissect.spark.startup.switch import Shortcut, is_on
 from kdissect.text import escape_control
 
@@ -29,15 +30,27 @@ WITHOUT_END = ("watch",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line, by default that of the process. Return the exit code (see `ExitCode`)."""
-    if argv is None:
-        collect_seldom()
+    """Run the command line. Return the exit code (see `ExitCode`).
+
+    By default it is that of the process, which ends with it.
+    """
+    if argv is not None:
+        return _run_safely(argv)
+    collect_seldom()
+    code = _run_safely(sys.argv[1:])
+    with suppress(KeyboardInterrupt, UserError):  # all is done and told, so Python may take longer to end
+        quick_exit(code)
+    return code
+
+
+def _run_safely(argv: Sequence[str]) -> int:
+    """Run a command line, and report every failure."""
     if not _debugging():
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        done = _run(parse(sys.argv[1:] if argv is None else argv))
+        done = _run(parse(argv))
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader has closed the pipe

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kdissect.cache_directory import cache_home
 from kdissect.files import processor_count
+from kdissect.spark.startup.lean_context import lean_settings
 
 LOCAL_HEAP = "512m"
 LOCAL_MASTER = "local[*]"
@@ -100,6 +101,6 @@ class SparkSettings:
         return {
             "spark.master": self.master,
             **QUIET_SETTINGS,
-            **(LOCAL_SETTINGS if self.local else {}),
+            **(LOCAL_SETTINGS | lean_settings() if self.local else {}),
             **self.confs,
         }

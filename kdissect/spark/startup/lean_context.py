@@ -1,10 +1,13 @@
-"""A local Spark without two things that only its web page and clusters use.
+"""A local Spark without three things that only its web page, its monitoring and clusters use.
 
 Spark looks up the name of this machine and lists its network interfaces to find an address that other
 machines reach. A local run stays on the loopback interface, so the address is stated instead.
 
 Spark describes the origin of each RDD as JSON, for the graphs of its web page, and loads a library for it.
 A local run has no such page.
+
+Spark asks the JVM for its beans, to count how often plans are compiled and how much memory an executor has.
+Nobody reads these counters of a local run.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +20,13 @@ if TYPE_CHECKING:
 ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
 LOOPBACK = "127.0.0.1"
 NO_SCOPES = "spark.rdd.scope.noOverride"  # SparkContext.RDD_SCOPE_NO_OVERRIDE_KEY
+
+UNREAD_COUNTERS = ("spark.metrics.staticSources.enabled", "spark.metrics.executorMetricsSource.enabled")
+
+
+def lean_settings() -> dict[str, str]:
+    """Return settings of Spark for a local run."""
+    return dict.fromkeys(UNREAD_COUNTERS, "false") if is_on(Shortcut.LEAN_CONTEXT) else {}
 
 
 def lean_environment() -> dict[str, str]:

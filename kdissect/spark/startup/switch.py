@@ -36,6 +36,8 @@ class Shortcut(StrEnum):
     """This process scans captures while Spark starts."""
     PREFORK = "prefork"
     """The daemon of the Python workers is forked and loaded before Spark asks for it."""
+    QUICK_EXIT = "quick_exit"
+    """The process of a command ends without freeing each object."""
     SHORT_CLASS_PATH = "short_class_path"
     """Java is given the jars that a local run can use, and not all of Spark's."""
     UNCOMPILED_FIRST_RUN = "uncompiled_first_run"

@@ -5,7 +5,13 @@ from typing import cast
 import pytest
 from pyspark import SparkContext
 
-from kdissect.spark.startup.lean_context import NO_SCOPES, lean_environment, leave_out_scopes
+from kdissect.spark.startup.lean_context import (
+    NO_SCOPES,
+    UNREAD_COUNTERS,
+    lean_environment,
+    lean_settings,
+    leave_out_scopes,
+)
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 
 
@@ -30,3 +36,4 @@ def test_the_switch_decides(
     context = Properties()
     leave_out_scopes(cast("SparkContext", context))
     assert (lean_environment(), context.set) == (environment, properties)
+    assert set(lean_settings()) == (set() if switch else set(UNREAD_COUNTERS))
