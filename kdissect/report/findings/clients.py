@@ -9,10 +9,10 @@ import pyarrow as pa
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.aggregate.grouping import encode, group_rows
+from kdissect.report.aggregate.grouping import Codes, encode, encode_numbers, group_rows
 from kdissect.report.findings.connection_evidence import (
     Row,
-    client_label,
+    chosen_evidence,
     connection_evidence,
     group_connections,
     host_labels,
@@ -34,6 +34,7 @@ from kdissect.report.findings.finding_context import (
 from kdissect.report.model.findings import Evidence, Severity
 from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, client_text, counted
+from kdissect.tables.coded_text import CodedText, code_text
 from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_size
 
 WINDOW_S, NS_PER_S = 10, 10**9
@@ -111,26 +112,33 @@ def _spell(refused: list[Row], last_open_ns: int) -> str:
 
 def connection_churn(context: FindingContext) -> Judgement | None:
     """Clients with 30 or more new connections in 10 s."""
-    rows = []
-    often = _often(context, np.flatnonzero(_opened(context, refused=False)))
-    for client, opened in group_connections(select_connections(context, often), client_label):
-        windows = Counter(row["first_time_ns"] // (WINDOW_S * NS_PER_S) for row in opened)
-        most = max(windows.values())
-        if most >= MANY_CONNECTIONS:
-            detail = f"up to {most:,} new connections in {WINDOW_S} s"
-            rows.append(connection_evidence(client, detail, opened))
+    opened = np.flatnonzero(_opened(context, refused=False))
+    clients = _clients(context, opened)
+    windows = context.facts.columns.ints("first_time_ns")[opened] // (WINDOW_S * NS_PER_S)
+    of_client = Codes(clients.numbers, len(clients.texts))
+    together = group_rows(of_client, encode_numbers(windows, np.ones(len(windows), bool)))
+    most = np.zeros(of_client.bound, np.int64)
+    np.maximum.at(most, clients.numbers[together.first], np.bincount(together.of))
+    found = [
+        (clients.texts[client].as_py(), opened[clients.numbers == client], int(most[client]))
+        for client in np.flatnonzero(most >= MANY_CONNECTIONS).tolist()
+    ]
+    found.sort(key=lambda each: (-len(each[1]), each[0]))
+    rows = [
+        chosen_evidence(context, client, f"up to {count:,} new connections in {WINDOW_S} s", connections)
+        for client, connections, count in found
+    ]
     return Judgement(f"{counted(len(rows), 'client')} opened connections repeatedly", rows) if rows else None
 
 
-def _often(context: FindingContext, opened: Int64s) -> Int64s:
-    """Return the rows of clients that opened enough connections to be looked at, one by one, for churn."""
+def _clients(context: FindingContext, rows: Int64s) -> CodedText:
+    """Return the texts of clients of connections. Two clients that share one count as one, as for readers."""
     columns = context.facts.columns
-    ids, hosts = (columns.arrow(name).take(pa.array(opened)) for name in ("client_id", "client_host"))
+    ids, hosts = (columns.arrow(name).take(pa.array(rows)) for name in ("client_id", "client_host"))
     clients = group_rows(encode(ids), encode(hosts))
     firsts = (column.take(pa.array(clients.first)).to_pylist() for column in (ids, hosts))
-    # Two clients may have one name: they are counted as one, as by whoever reads it.
-    names = encode(pa.array(list(map(client_text, *firsts)), pa.string())).numbers[clients.of]
-    return opened[np.bincount(names)[names] >= MANY_CONNECTIONS] if len(opened) else opened
+    names = code_text(pa.array(list(map(client_text, *firsts)), pa.string()))
+    return CodedText(names.numbers[clients.of], names.texts)
 
 
 def empty_fetches(context: FindingContext) -> Judgement | None:

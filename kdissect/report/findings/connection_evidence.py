@@ -19,10 +19,16 @@ Subject = TypeVar("Subject", str, tuple[str, str])
 
 def select_connections(context: FindingContext, chosen: Bools | Int64s, *more: str) -> list[Row]:
     """Return connections, the earliest first: both ends, times, and `more` columns."""
-    rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+    rows = _numbers(chosen)
     table = context.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)
     connections: list[Row] = table.to_pylist()
     return sorted(connections, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
+
+
+def _numbers(chosen: Bools | Int64s) -> Int64s:
+    """Return the numbers of rows that a mask or their numbers choose."""
+    numbers: Int64s = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+    return numbers
 
 
 def group_connections(
@@ -63,6 +69,35 @@ def connection_evidence(subject: str, detail: str, rows: Sequence[Row], count: i
         last_time_ns=max(lasts, default=None),
         place=_location(rows[0]),
     )
+
+
+def chosen_evidence(
+    context: FindingContext, subject: str, detail: str, chosen: Bools | Int64s, count: int | None = None
+) -> Evidence:
+    """Return the evidence of connections that were chosen, as `connection_evidence` does for their rows.
+
+    No row is made of any but the earliest: a server may have 100,000.
+    """
+    rows = _numbers(chosen)
+    begins = context.facts.columns.ints("first_time_ns")[rows]
+    (earliest,) = select_connections(context, rows[begins == begins.min()])[:1]
+    return Evidence(
+        subject=subject,
+        detail=detail,
+        count=len(rows) if count is None else count,
+        first_time_ns=_extreme(context, "first_time_ns", rows, np.min),
+        last_time_ns=_extreme(context, "last_time_ns", rows, np.max),
+        place=_location(earliest),
+    )
+
+
+def _extreme(
+    context: FindingContext, column: str, rows: Int64s, extreme: Callable[[Int64s], np.int64]
+) -> int | None:
+    """Return the lowest or highest time of connections, None if none of them has one."""
+    columns = context.facts.columns
+    times = columns.ints(column)[rows][columns.present(column)[rows]]
+    return int(extreme(times)) if len(times) else None
 
 
 def _location(row: Row) -> Location:

@@ -8,7 +8,9 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
 from kdissect.report.findings.finding_context import (
     ConsumerLag,
@@ -54,10 +56,11 @@ def network_slow(context: FindingContext) -> Judgement | None:
             median = format_duration(service)
             reasons.append(f"round trip {format_duration(trip)}, median service time {median}")
         if reasons:
-            evidence = connection_evidence(
+            evidence = chosen_evidence(
+                context,
                 f"{pair[0] or '?'} to {pair[1] or '?'}",
                 f"{counted(len(connections), 'connection')}: {'; '.join(reasons)}",
-                select_connections(context, connections),
+                connections,
                 count=max(retransmitted, len(connections)),
             )
             rows.append((retransmitted / max(packets, 1), evidence))

@@ -1,21 +1,30 @@
 """Observations and consumer lags from the tables of a partial, with names, addresses and locations."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.array_types import Int64s
+from kdissect.report.aggregate.grouping import (
+    Codes,
+    RowGroups,
+    TableColumns,
+    encode,
+    encode_range,
+    group_rows,
+)
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
 from kdissect.report.findings.finding_context import ConsumerLag, Observation
-from kdissect.report.model.findings import Location
 from kdissect.report.model.limited import Limited
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts, capture_locations
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.wording import client_text
+from kdissect.tables.coded_text import code_text
 
 MAX_OBSERVATIONS = 100_000
 """Groups of exchanges that findings look at: those with the most exchanges, the others count as omitted."""
@@ -56,44 +65,58 @@ def _in_time(observations: Iterable[Observation]) -> Iterator[Observation]:
         yield from sorted([first, *others], key=repr) if others else (first,)
 
 
-class _Edge(NamedTuple):
-    """The first or the last fetch of a client from a partition, on one connection."""
-
-    order_ns: int
-    lag: int
-    most: int
-    location: Location
-
-
 def find_consumer_lags(
     partial: Partial, facts: ConnectionFacts, topics: TopicNames
 ) -> tuple[ConsumerLag, ...]:
     """Return the lag of each client in each partition; several connections of a client count together."""
     columns = TableColumns(partial.table(LAGS))
-    times = np.abs(columns.ints("order_ns")).tolist()
-    locations = capture_locations(columns, times, facts, topics)
-    edges: dict[tuple[str, str, int], dict[str, list[_Edge]]] = {}
-    own = (columns.table[name].to_pylist() for name in ("edge", "order_ns", "lag", "most"))
-    for location, edge, order_ns, lag, most in zip(locations, *own, strict=True):
-        client = client_text(location.client_id, location.client_host)
-        of_client = edges.setdefault(
-            (client, location.topic or "?", location.partition), {"first": [], "last": []}
+    clients, client_of = _named(client_text, _client_columns(columns, facts))
+    names, topic_of = _named(topics.name, (columns.arrow("topic"), columns.arrow("topic_id")))
+    partitions = columns.ints("partition")
+    groups = group_rows(client_of, topic_of, encode_range(partitions))
+    is_first = columns.equals("edge", "first")
+    firsts, lasts = (_earliest(columns, groups, np.flatnonzero(edge)) for edge in (is_first, ~is_first))
+    most = np.zeros(groups.count, np.int64)
+    np.maximum.at(most, groups.of[is_first], columns.ints("most")[is_first])
+    times = columns.ints("order_ns")
+    # No location is made of the other rows: a client may have 100,000 connections.
+    locations = capture_locations(
+        TableColumns(columns.table.take(pa.array(firsts))), times[firsts].tolist(), facts, topics
+    )
+    lags = [
+        ConsumerLag(
+            client=clients[client_of.numbers[first]] or "?",
+            topic=names[topic_of.numbers[first]] or "?",
+            before=int(columns.ints("lag")[first]),
+            after=int(columns.ints("lag")[last]),
+            most=int(highest),
+            first_ns=int(times[first]),
+            last_ns=-int(times[last]),
+            location=location,
         )
-        of_client[edge].append(_Edge(order_ns, lag, most, location))
-    lags = []
-    for (client, topic, _), by_edge in sorted(edges.items()):
-        first, last = (min(by_edge[name], key=lambda edge: edge[:2]) for name in ("first", "last"))
-        most = max(edge.most for edge in by_edge["first"])
-        lags.append(
-            ConsumerLag(
-                client=client,
-                topic=topic,
-                before=first.lag,
-                after=last.lag,
-                most=most,
-                first_ns=first.order_ns,
-                last_ns=-last.order_ns,
-                location=first.location,
-            )
-        )
-    return tuple(lags)
+        for first, last, highest, location in zip(firsts, lasts, most, locations, strict=True)
+    ]
+    return tuple(sorted(lags, key=lambda lag: (lag.client, lag.topic, lag.location.partition)))
+
+
+def _client_columns(columns: TableColumns, facts: ConnectionFacts) -> tuple[pa.Array, pa.Array]:
+    """Return the client id and the host of each row."""
+    rows = facts.rows(columns)
+    return facts.client_ids(columns.arrow("client_id"), rows), facts.column_at("client_host", rows)
+
+
+def _named(
+    name: Callable[[str | None, str | None], str | None], columns: tuple[pa.Array, pa.Array]
+) -> tuple[list[str | None], Codes]:
+    """Return the distinct names that two columns make, and the name of each row as a code."""
+    pairs = group_rows(*map(encode, columns))
+    firsts = (column.take(pa.array(pairs.first)).to_pylist() for column in columns)
+    coded = code_text(pa.array(list(map(name, *firsts)), pa.string()))
+    return [*coded.texts.to_pylist(), None], Codes(coded.numbers[pairs.of], len(coded.texts))
+
+
+def _earliest(columns: TableColumns, groups: RowGroups, rows: Int64s) -> Int64s:
+    """Return the first of some rows of each group, by time and then by lag."""
+    order = rows[np.lexsort((columns.ints("lag")[rows], columns.ints("order_ns")[rows], groups.of[rows]))]
+    _, first = np.unique(groups.of[order], return_index=True)
+    return order[first]

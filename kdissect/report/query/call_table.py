@@ -19,6 +19,7 @@ from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures
+from kdissect.tables.coded_text import CodedText, code_text
 
 
 class RankedGroups(NamedTuple):
@@ -40,9 +41,27 @@ class CallTable:
         self.calls = TableColumns(partial.table(CALLS).sort_by(order))
         self.latencies = TableColumns(partial.table(LATENCIES))
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
-        self.api_names = self._api_names()
-        self.client_ids = [
-            facts.client_ids(table.arrow("client_id"), rows)
+        self._own: dict[str, CodedText] = {}
+        self._of_connection: dict[str, CodedText] = {}
+
+    def _calls_and_latencies(self, name: str) -> CodedText:
+        """Return a column of the calls and, behind it, of the latencies. Several rankings are by the same."""
+        if name not in self._own:
+            make = {"client_id": self._client_ids, "api_name": self._api_names}.get(name)
+            columns = make() if make else [table.arrow(name) for table in (self.calls, self.latencies)]
+            self._own[name] = code_text(pa.concat_arrays(columns))
+        return self._own[name]
+
+    def _of_connections(self, name: str) -> CodedText:
+        """Return a column of the connections at each of these rows."""
+        if name not in self._of_connection:
+            rows = np.concatenate([self.rows, self.latency_rows])
+            self._of_connection[name] = code_text(self.facts.column_at(name, rows))
+        return self._of_connection[name]
+
+    def _client_ids(self) -> list[pa.Array]:
+        return [
+            self.facts.client_ids(table.arrow("client_id"), rows)
             for table, rows in ((self.calls, self.rows), (self.latencies, self.latency_rows))
         ]
 
@@ -68,20 +87,18 @@ class CallTable:
         self, call_columns: Sequence[str] = (), connection_columns: Sequence[str] = ()
     ) -> RankedGroups:
         """Return figures by columns of the calls and of their connections; no columns: one group of all."""
-        made = {"client_id": self.client_ids, "api_name": self.api_names}
         columns = [
-            pa.concat_arrays(made.get(name) or [table.arrow(name) for table in (self.calls, self.latencies)])
-            for name in call_columns
+            *map(self._calls_and_latencies, call_columns),
+            *map(self._of_connections, connection_columns),
         ]
-        rows = np.concatenate([self.rows, self.latency_rows])
-        columns += [self.facts.column_at(name, rows) for name in connection_columns]
-        both = group_rows(*(encode(column) for column in columns)) if columns else _one_group(len(rows))
+        rows = len(self.rows) + len(self.latency_rows)
+        both = group_rows(*map(encode, columns)) if columns else _one_group(rows)
         calls = RowGroups(both.of[: self.calls.rows], both.count, both.first)
         figures = group_figures(
             self.calls, self.latencies, self.facts.flags(self.rows), calls, both.of[self.calls.rows :]
         )
         pairs = group_rows(group_codes(calls), encode(self.calls.arrow("connection")))
-        keys = [column.take(pa.array(both.first)).to_pylist() for column in columns]
+        keys = [column.take(both.first).arrow().to_pylist() for column in columns]
         connections = np.bincount(calls.of[pairs.first], minlength=both.count)
         return RankedGroups(figures, figures.order(), keys, connections)
 

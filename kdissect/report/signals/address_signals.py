@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kdissect.report.aggregate.partial_tables import BROKERS
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.findings.evidence import observed
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.query.topic_names import Address
@@ -89,7 +91,7 @@ def _refused_signal(
         servers=[context.servers.name(*address)],
         clients=context.clients_at(rows),
         requests=len(rows),
-        evidence=[connection_evidence(text, how, select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, text, how, rows)],
     )
 
 

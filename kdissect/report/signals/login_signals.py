@@ -15,7 +15,9 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -88,7 +90,7 @@ def _refused(context: SignalContext, facts: ClientFacts, client: str, rows: Sequ
         servers=servers,
         clients=[client],
         requests=len(rows),
-        evidence=[connection_evidence(client, detail, select_connections(context.rules, chosen))],
+        evidence=[chosen_evidence(context.rules, client, detail, chosen)],
     )
 
 
@@ -150,11 +152,7 @@ def _no_login(context: SignalContext, client: int, rows: Int64s) -> Signal:
         servers=servers,
         clients=[name],
         requests=len(rows),
-        evidence=[
-            connection_evidence(
-                name, "closed by the server at a request", select_connections(context.rules, rows)
-            )
-        ],
+        evidence=[chosen_evidence(context.rules, name, "closed by the server at a request", rows)],
     )
 
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS
 from kdissect.protocol.error_codes import ErrorCode, error_name
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.findings.evidence import observed
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -253,10 +255,11 @@ def _unread(
         topics=topics,
         requests=1,
         evidence=[
-            connection_evidence(
+            chosen_evidence(
+                context.rules,
                 line.client,
                 f"the last heartbeat for group {group.name} at {format_clock(line.last_ns)}",
-                select_connections(context.rules, np.array([line.row])),
+                np.array([line.row]),
             )
         ],
     )

@@ -18,7 +18,11 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+    connection_evidence,
+    select_connections,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import closed_before_login, refused_versions
@@ -84,7 +88,7 @@ def _closed(context: SignalContext, rows: Int64s) -> Signal:
         servers=servers,
         clients=context.clients_of(rows),
         requests=len(rows),
-        evidence=[connection_evidence(host, detail, select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, host, detail, rows)],
     )
 
 

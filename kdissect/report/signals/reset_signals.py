@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -91,5 +93,5 @@ def _resets(context: SignalContext, rows: Int64s) -> Signal:
         servers=servers,
         clients=clients,
         requests=len(rows),
-        evidence=[connection_evidence(name, "reset", select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, name, "reset", rows)],
     )

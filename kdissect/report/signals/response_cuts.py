@@ -11,7 +11,9 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -86,7 +88,5 @@ def _cut(context: SignalContext, rows: Int64s, span: tuple[int, int], size: int)
         groups=groups,
         topics=topics,
         requests=len(rows),
-        evidence=[
-            connection_evidence(client, "closed in a response", select_connections(context.rules, rows))
-        ],
+        evidence=[chosen_evidence(context.rules, client, "closed in a response", rows)],
     )

@@ -13,7 +13,9 @@ import numpy as np
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches
@@ -167,7 +169,7 @@ def _rival_reaction_ns(
 
 
 def _connections(context: SignalContext, name: str, rows: Int64s, detail: str) -> list[Evidence]:
-    return [connection_evidence(name, detail, select_connections(context.rules, rows))]
+    return [chosen_evidence(context.rules, name, detail, rows)]
 
 
 def _ends(context: SignalContext) -> Iterator[Signal]:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import identities
@@ -76,9 +78,5 @@ def _expired(context: SignalContext, rows: Int64s, age_ns: int) -> Signal:
         servers=servers,
         clients=[client],
         requests=len(rows),
-        evidence=[
-            connection_evidence(
-                client, "closed when the login was too old", select_connections(context.rules, rows)
-            )
-        ],
+        evidence=[chosen_evidence(context.rules, client, "closed when the login was too old", rows)],
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from kdissect.report.aggregate.network_tables import STANDSTILLS
 from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
     connection_evidence,
     select_connections,
 )
@@ -220,5 +221,5 @@ def _closed_windows(context: SignalContext) -> Iterator[Signal]:
             servers=[context.server_names[number] for number in servers],
             requests=len(long),
             wait_ns=total,
-            evidence=[connection_evidence(client, "window closed", select_connections(context.rules, rows))],
+            evidence=[chosen_evidence(context.rules, client, "window closed", rows)],
         )

@@ -12,7 +12,9 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import host_name
@@ -62,7 +64,7 @@ def _unseen(context: SignalContext, rows: Int64s) -> Signal:
         servers=servers,
         clients=context.clients_of(rows),
         requests=len(rows),
-        evidence=[connection_evidence(name, "hangs behind a hole", select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, name, "hangs behind a hole", rows)],
     )
 
 

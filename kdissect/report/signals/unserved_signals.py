@@ -14,7 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -108,7 +110,7 @@ def _attempts(context: SignalContext, rows: Int64s, going_on: Int64s) -> Signal:
         measures={"attempts": len(rows), "going_on": len(going_on)},
         servers=servers,
         requests=len(rows),
-        evidence=[connection_evidence(f"host {host}", "no answer", select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, f"host {host}", "no answer", rows)],
     )
 
 
@@ -146,7 +148,7 @@ def _hung(
         clients=context.clients_of(rows),
         requests=len(rows),
         wait_ns=longest_ns,
-        evidence=[connection_evidence(server, "no response", select_connections(context.rules, rows))],
+        evidence=[chosen_evidence(context.rules, server, "no response", rows)],
     )
 
 
@@ -185,9 +187,5 @@ def _without_acks(context: SignalContext, client: str, rows: Int64s) -> Signal:
         clients=[client],
         topics=topics,
         requests=len(rows),
-        evidence=[
-            connection_evidence(
-                client, "closed by the server after a record", select_connections(context.rules, rows)
-            )
-        ],
+        evidence=[chosen_evidence(context.rules, client, "closed by the server after a record", rows)],
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kdissect.report.findings.connection_evidence import (
+    chosen_evidence,
     client_label,
     connection_evidence,
     group_connections,
@@ -67,3 +68,22 @@ def test_evidence_has_the_span_of_all_and_the_place_of_the_first():
         None,
     )
     assert connection_evidence("who", "what", rows, count=70).count == 70
+
+
+@pytest.mark.parametrize("chosen", [[0, 1], [0], [2], [1, 2], [True, False, True]])
+def test_evidence_of_what_was_chosen_is_that_of_its_rows(context, chosen):
+    numbers = np.array(chosen)
+    plain = connection_evidence("who", "what", select_connections(context, numbers))
+    assert chosen_evidence(context, "who", "what", numbers) == plain
+    assert chosen_evidence(context, "who", "what", numbers, count=70).count == 70
+    assert plain.place is not None
+
+
+def test_times_that_are_missing_are_not_in_the_span():
+    rows = [connection(1, last_time_ns=None), connection(2, last_time_ns=None)]
+    partial = summarise(tables([], [], rows))
+    facts, summary = read_connection_facts(partial), report([], [], rows)
+    untimed = FindingContext(
+        CaptureFacts(), facts, summary.connections, summary.totals, (), CallTable(partial, facts), ()
+    )
+    assert chosen_evidence(untimed, "who", "what", np.array([0, 1])).last_time_ns is None

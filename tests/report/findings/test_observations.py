@@ -76,3 +76,8 @@ def test_connections_of_one_client_have_one_lag():
     assert (lag.client, lag.topic) == ("client-1 at 10.1.0.1", "orders")
     assert (lag.before, lag.after, lag.most) == (5, 40, 70)
     assert (lag.first_ns, lag.last_ns) == (T + MS, T + 3001 * MS)
+    assert lag.location.connection == 1
+
+
+def test_without_a_fetch_no_client_lags():
+    assert found(find_consumer_lags, many(2, PRODUCE, 1000)) == ()
