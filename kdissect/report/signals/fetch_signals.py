@@ -9,6 +9,7 @@ limited by its own size gets little although it is behind.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,9 +72,8 @@ def fetch_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _left(positions: Sequence[Position], row: Row) -> int:
     """Return how many records were behind what the fetches of a row brought, 0 if that is not known."""
-    times = [one.time_ns for one in positions]
-    at = bisect_right(times, row["last_ns"]) - 1
-    if at < 0 or times[at] < row["first_ns"]:
+    at = bisect_right(positions, row["last_ns"], key=attrgetter("time_ns")) - 1
+    if at < 0 or positions[at].time_ns < row["first_ns"]:
         return 0
     return positions[at].end - positions[at].offset - int(row["records"] // row["exchanges"])
 

@@ -6,12 +6,14 @@ are in the order of `SUMS`, without zeros at the end. `cells` are in threes: the
 and the packet of the first. Light slots are merged until the text fits; the sums stay right.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.array_types import Int64s
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
 from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
     PageNames,
@@ -43,6 +45,7 @@ TOPIC_SUMS = (SUMS[0], "errors", *SUMS[2:], "records", "record_bytes")
 """An exchange that names several topics counts for each of them; errors are of the topic's partitions."""
 
 LARGEST = SUMS.index("latency_max_ns")
+CLIENT, OTHER = 0, 2  # columns of a slot
 MOST_CHARACTERS, LEAST_CHARACTERS = 1_400_000, 300_000
 MOST_FOR_TOPICS, MOST_FOR_FAILURES = 400_000, 200_000
 
@@ -76,66 +79,55 @@ TOPIC_DETAILS = (
 )
 
 
-class PivotRows(NamedTuple):
-    """Rows of ACTIVITY or TOPIC_ACTIVITY: the slot of each, and what it counts."""
-
-    slots: list[Slot]
-    rows: list[tuple[Any, ...]]
-
-
 def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
     """Return the pivot in the finest detail that fits."""
     columns = sorted_columns(names.partial, ACTIVITY)
-    cells = PivotRows(find_slots(names, columns), _counts(names, columns, SUMS))
-    result = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
-    return result | {"sums": SUMS, "whole": _whole(names, cells, result["slots"])}
+    rows = _fold_rows(names, columns, find_slots(names, columns), SUMS)
+    result = _fitting(rows, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
+    return result | {"sums": SUMS, "whole": _whole(names, rows, result["slots"])}
 
 
 def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
     """Return the pivot of these topics, and which of them it holds in full."""
     columns = sorted_columns(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
-    named = zip(columns.arrow("topic").to_pylist(), columns.arrow("topic_id").to_pylist(), strict=True)
-    result = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
-    slots = [
-        (client, broker, topic)
-        for (client, broker, _), topic in zip(find_slots(names, columns), result, strict=True)
-    ]
-    rows = _counts(names, columns, TOPIC_SUMS)
-    kept = [at for at, topic in enumerate(result) if topic >= 0]
-    cells = PivotRows([slots[at] for at in kept], [rows[at] for at in kept])
-    fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
-    counted = [0] * len(topics)
-    for (_, _, topic), row in zip(*cells, strict=True):
-        counted[topic] += row[-1][0]
+
+    def place(topic: str | None, topic_id: str | None) -> int:
+        return number.get(names.topic(topic, topic_id) or "", NOT_SINGLED_OUT)
+
+    slots = find_slots(names, columns)
+    slots[:, OTHER] = _numbered(place, columns.arrow("topic"), columns.arrow("topic_id"))
+    rows = _fold_rows(names, columns, slots, TOPIC_SUMS).take(np.flatnonzero(slots[:, OTHER] >= 0))
+    fitting = _fitting(rows, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
+    counted = _exchanges_by(rows.slots[:, OTHER], rows, len(topics)).tolist()
     exact = {topic.topic: sum(use.exchanges for use in topic.uses) for topic in names.summary.topics}
     listed = {topic for _, _, topic in fitting["slots"]}
     whole = [at in listed and counted[at] == exact[topic] for at, topic in enumerate(topics)]
     return fitting | {"sums": TOPIC_SUMS, "whole": whole}
 
 
-def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
-    apis = {key: names.api(key) for key in set(columns.arrow("api_key").to_pylist())}
-    refs = [
-        names.row_ref(row)
-        for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()
-    ]
-    return list(
-        zip(
-            (apis[key] for key in columns.arrow("api_key").to_pylist()),
-            columns.bools("idle_wait").astype(int).tolist(),
-            columns.ints("step").tolist(),
-            columns.ints("cell").tolist(),
-            refs,
-            zip(*(columns.ints(name).tolist() for name in sums), strict=True),
-            strict=True,
-        )
+def _fold_rows(names: PageNames, columns: TableColumns, slots: Int64s, sums: Sequence[str]) -> FoldRows:
+    """Return rows of ACTIVITY or TOPIC_ACTIVITY, the slot of each, and what it counts."""
+    keys = (
+        _numbered(names.api, columns.arrow("api_key")),
+        columns.bools("idle_wait").astype(np.int64),
+        columns.ints("step"),
+        columns.ints("cell"),
+    )
+    places = (
+        columns.arrow(name).to_pylist() for name in ("capture_file", "request_packet", "response_packet")
+    )
+    return FoldRows(
+        slots,
+        np.column_stack(keys),
+        list(map(names.packet_ref, *places)),
+        np.column_stack([columns.ints(name) for name in sums]),
     )
 
 
-def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
+def _fitting(rows: FoldRows, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
     """Return the finest pivot whose text fits; without `rest`, it leaves out topics not singled out."""
-    heavy, rows = _heaviest(cells), FoldRows.of(*cells)
+    heavy = _heaviest(rows)
     for detail in details:
         slots, series = fold(rows, detail.clients, heavy[: detail.others], rest, LARGEST)
         if json_size(series) <= most:
@@ -143,54 +135,65 @@ def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool 
     return {"slots": slots, "series": series}
 
 
-def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
+def find_slots(names: PageNames, columns: TableColumns) -> Int64s:
     """Return the slot of each row, which has the hosts of both ends and maybe a connection."""
-    known = "connection" in columns.table.schema.names
     client_ids = columns.arrow("client_id")
-    rows = np.full(columns.rows, -1, np.int64)
-    if known:
+    rows = np.full(columns.rows, NOT_SINGLED_OUT, np.int64)
+    if "connection" in columns.table.schema.names:
         rows = names.facts.rows(columns)
         client_ids = names.facts.client_ids(client_ids, rows)
-    ends = (columns.arrow(name).to_pylist() for name in ("client_host", "server_host", "server_port"))
-    return [
-        (
-            names.client(client_id, host),
-            names.brokers.numbers.get((server_host, server_port), NOT_SINGLED_OUT),
-            row,
-        )
-        for client_id, row, host, server_host, server_port in zip(
-            client_ids.to_pylist(), rows.tolist(), *ends, strict=True
-        )
-    ]
+
+    def broker(host: str | None, port: int | None) -> int:
+        return names.brokers.numbers.get((host, port), NOT_SINGLED_OUT)
+
+    return np.column_stack(
+        [
+            _numbered(names.client, client_ids, columns.arrow("client_host")),
+            _numbered(broker, columns.arrow("server_host"), columns.arrow("server_port")),
+            rows,
+        ]
+    )
 
 
-def _heaviest(cells: PivotRows) -> list[int]:
+def _numbered(number: Callable[..., int], *columns: pa.Array) -> Int64s:
+    """Return a number for each row, which is asked for once for rows that are equal."""
+    groups = group_rows(*map(encode, columns))
+    firsts = (column.take(pa.array(groups.first)).to_pylist() for column in columns)
+    return np.array(list(map(number, *firsts)), np.int64)[groups.of]
+
+
+def _exchanges_by(numbers: Int64s, rows: FoldRows, count: int) -> Int64s:
+    """Return the exchanges of the rows with each number below `count`; those of -1 are the last."""
+    sums = np.zeros(count + 1, np.int64)
+    np.add.at(sums, numbers, rows.sums[:, 0])
+    return sums
+
+
+def _heaviest(rows: FoldRows) -> list[int]:
     """Return connections or topics by the number of their exchanges."""
-    weight: dict[int, int] = {}
-    for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
-        weight[one] = weight.get(one, 0) + row[-1][0]
-    return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
+    others = rows.slots[:, OTHER]
+    exchanges = _exchanges_by(others, rows, int(others.max(initial=0)) + 1)[:-1]
+    seen = np.unique(others[others >= 0])
+    by_weight: list[int] = seen[np.argsort(-exchanges[seen], kind="stable")].tolist()
+    return by_weight
 
 
-def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
+def _whole(names: PageNames, rows: FoldRows, slots: Sequence[Slot]) -> Plain:
     """Return which clients and connections the pivot holds in full: only those may be narrowed by time."""
     listed = {client for client, _, _ in slots}
-    by_client = [0] * len(names.clients.keys)
-    by_connection: dict[int, int] = {}
-    for (client, _, connection), row in zip(cells.slots, cells.rows, strict=True):
-        if client >= 0:
-            by_client[client] += row[-1][0]
-        by_connection[connection] = by_connection.get(connection, 0) + row[-1][0]
-    kept = {connection for _, _, connection in slots if connection >= 0}
+    kept = sorted({connection for _, _, connection in slots if connection >= 0})
+    by_client = _exchanges_by(rows.slots[:, CLIENT], rows, len(names.clients.keys)).tolist()
+    connections = len(names.facts.numbers)
+    by_connection = _exchanges_by(rows.slots[:, OTHER], rows, connections)
     ranking = names.calls
-    expected = np.zeros(len(names.facts.numbers) + 1, np.int64)  # the last for connections without facts
+    expected = np.zeros(connections + 1, np.int64)  # the last for connections without facts
     np.add.at(expected, ranking.rows, ranking.calls.ints("exchanges"))
     return {
         "clients": [
-            number in listed and count == figures.exchanges
-            for number, (count, figures) in enumerate(zip(by_client, names.clients.figures, strict=True))
+            number in listed and by_client[number] == figures.exchanges
+            for number, figures in enumerate(names.clients.figures)
         ],
-        "connections": sorted(one for one in kept if by_connection[one] == int(expected[one])),
+        "connections": [one for one in kept if by_connection[one] == expected[one]],
     }
 
 
@@ -200,7 +203,7 @@ def list_failures(names: PageNames) -> list[list[int | None]]:
     A row is step, API, code, client, broker, connection, exchanges, packet of the first.
     """
     columns = sorted_columns(names.partial, FAILURES)
-    slots = find_slots(names, columns)
+    slots = find_slots(names, columns).tolist()
     rows = columns.table.to_pylist()
     for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
         result: dict[tuple[int, ...], list[int | None]] = {}

@@ -28,16 +28,10 @@ class FoldRows(NamedTuple):
     refs: Sequence[int | None]
     sums: Int64s
 
-    @classmethod
-    def of(cls, slots: Sequence[Slot], rows: Sequence[tuple[Any, ...]]) -> "FoldRows":
-        """Return rows (API, kind of wait, step, cell, packet, sums) and the slot of each as arrays."""
-        width = len(rows[0][-1]) if rows else 1
-        return cls(
-            np.array(slots, np.int64).reshape(-1, 3),
-            np.array([row[:4] for row in rows], np.int64).reshape(-1, 4),
-            [row[4] for row in rows],
-            np.array([row[-1] for row in rows], np.int64).reshape(-1, width),
-        )
+    def take(self, rows: Int64s) -> "FoldRows":
+        """Return some of the rows."""
+        refs = [self.refs[row] for row in rows.tolist()]
+        return FoldRows(self.slots[rows], self.keys[rows], refs, self.sums[rows])
 
 
 def fold(

@@ -4,6 +4,7 @@ import random
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kdissect.report.build.page.page_names import NOT_SINGLED_OUT
@@ -46,6 +47,16 @@ def trimmed(sums: list[int]) -> list[int]:
     return sums[: max((at for at, value in enumerate(sums) if value), default=0) + 1]
 
 
+def as_arrays(slots: Sequence[Slot], rows: Sequence[tuple[Any, ...]]) -> FoldRows:
+    """Return rows (API, kind of wait, step, cell, packet, sums) and the slot of each."""
+    return FoldRows(
+        np.array(slots, np.int64).reshape(-1, 3),
+        np.array([row[:4] for row in rows], np.int64).reshape(-1, 4),
+        [row[4] for row in rows],
+        np.array([row[-1] for row in rows], np.int64).reshape(-1, SUMS),
+    )
+
+
 @pytest.mark.parametrize("rest", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 7, 3_000])
 @pytest.mark.parametrize("seed", range(3))
@@ -68,5 +79,5 @@ def test_all_at_once_is_one_by_one(seed: int, count: int, rest: bool) -> None:
     ]
     for clients, others in ((10, {0, 1, 1 << 40}), (3, {1}), (0, set())):
         expected = folded_one_by_one(slots, rows, clients, others, rest)
-        found = fold(FoldRows.of(slots, rows), clients, others, rest, LARGEST)
+        found = fold(as_arrays(slots, rows), clients, others, rest, LARGEST)
         assert repr(found) == repr(expected)  # the same types, too
