@@ -36,10 +36,9 @@ def analyze(arguments: argparse.Namespace) -> int:
 
         by = ProfileBy(arguments.by)
         summary = found.summary(by)
-        as_json = to_json(summary) + "\n"
         print_report(summary, arguments)
         if folder:
-            folder.write("report.json", as_json)
+            folder.write("report.json", to_json(summary) + "\n")
             folder.write("report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True)))
         if page and grid:
             from kdissect.report.build.page.page_data import make_page_data
