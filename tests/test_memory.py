@@ -49,11 +49,16 @@ def test_only_a_command_takes_what_it_loaded_from_the_collector(arguments: list[
     assert done.stdout == f"{bool(arguments)}\n"
 
 
+THRESHOLD = """
+import atexit, gc, sys
+from kdissect import cli
+atexit.register(lambda: sys.stderr.write(str(gc.get_threshold()[0])))  # a command does not return
+"""
+
+
 def test_a_command_looks_for_garbage_seldom_and_a_caller_of_main_as_before() -> None:
     for call, seldom in (("cli.main()", True), ("cli.main(['completion', 'bash'])", False)):
-        program = (
-            f"import gc, sys; from kdissect import cli; {call}; sys.stderr.write(str(gc.get_threshold()[0]))"
-        )
+        program = THRESHOLD + call
         done = subprocess.run(
             [sys.executable, "-c", program, "completion", "bash"], capture_output=True, text=True, check=True
         )
