@@ -8,9 +8,7 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
 from kdissect.report.findings.finding_context import (
     ConsumerLag,

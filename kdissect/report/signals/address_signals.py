@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kdissect.report.aggregate.partial_tables import BROKERS
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import observed
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.query.topic_names import Address

@@ -5,14 +5,15 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.aggregate.partial_tables import CALLS, PartialTable
 from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.server_names import FETCHER
 from kdissect.report.signals.signal_context import SignalContext
@@ -138,10 +139,17 @@ class ClientFacts:
     @cached_property
     def _writes(self) -> dict[str, list[int]]:
         times: dict[str, list[int]] = defaultdict(list)
-        for row in self._context.partial.table(LOAD).to_pylist():
-            if row["api_key"] == ApiKey.PRODUCE:
-                times[client_text(row["client_id"], row["client_host"])].append(row["first_ns"])
+        for row in self._rows(LOAD, ApiKey.PRODUCE, "first_ns"):
+            times[client_text(row["client_id"], row["client_host"])].append(row["first_ns"])
         return times
+
+    def _rows(self, part: PartialTable, api: ApiKey, time: str) -> list[dict[str, Any]]:
+        """Return the client and a time of the rows of a table with an API."""
+        columns = self._context.table(part)
+        chosen = columns.present("api_key") & (columns.ints("api_key") == api)
+        table = columns.table.select(["client_id", "client_host", time]).filter(pa.array(chosen))
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
 
     def produced(self, client: str) -> list[int]:
         """Return when a client wrote, once for each step of time."""
@@ -150,10 +158,9 @@ class ClientFacts:
     @cached_property
     def _last_fetch(self) -> dict[str, int]:
         last: dict[str, int] = defaultdict(int)
-        for row in self._context.partial.table(PACE).to_pylist():
-            if row["api_key"] == ApiKey.FETCH:
-                client = client_text(row["client_id"], row["client_host"])
-                last[client] = max(last[client], row["last_ns"])
+        for row in self._rows(PACE, ApiKey.FETCH, "last_ns"):
+            client = client_text(row["client_id"], row["client_host"])
+            last[client] = max(last[client], row["last_ns"])
         return last
 
     def fetches_after(self, client: str, time_ns: int) -> bool:

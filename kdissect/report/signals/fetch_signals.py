@@ -58,10 +58,11 @@ def fetch_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about fetches."""
     positions = context.shared(LogPositions)
     found: dict[tuple[str, str], list[FetchStep]] = defaultdict(list)
-    for row in context.partial.table(LOAD).to_pylist():
+    load = context.table(LOAD)
+    brought = load.filter((load.ints("api_key") == ApiKey.FETCH) & (load.ints("records") > 0))
+    for row in brought.table.to_pylist():
         topic = context.topics.name(row["topic"], row["topic_id"])
-        is_own = BROKERS_OWN.fullmatch(row["client_id"] or "")
-        if row["api_key"] == ApiKey.FETCH and row["records"] and topic is not None and not is_own:
+        if topic is not None and not BROKERS_OWN.fullmatch(row["client_id"] or ""):
             client = client_text(row["client_id"], row["client_host"])
             own = positions.fetched.get((client, topic), {}).get(row["partition"], [])
             found[client, topic].append(FetchStep(row, _left(own, row)))

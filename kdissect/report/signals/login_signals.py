@@ -15,9 +15,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind

@@ -14,9 +14,7 @@ import numpy as np
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS
 from kdissect.protocol.error_codes import ErrorCode, error_name
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import observed
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind

@@ -11,9 +11,7 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind

@@ -13,9 +13,7 @@ import numpy as np
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.follower_pace import FollowerFetches, follower_fetches

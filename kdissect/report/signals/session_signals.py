@@ -10,9 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import identities

@@ -12,9 +12,7 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import host_name
