@@ -32,7 +32,7 @@ WITHOUT_END = ("watch",)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit code (see `ExitCode`).
 
-    By default it is that of the process, which ends with it.
+    Without `argv`, run that of the process, and end the process.
     """
     if argv is not None:
         return _run_safely(argv)

@@ -7,7 +7,7 @@ nanoseconds for each row and column.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import INT64
 from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
+
+R = TypeVar("R")
 
 MAX_LATENCY_NS = 1 << 48
 """Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
@@ -285,6 +287,20 @@ def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[
     np.minimum.at(lowest, of, values)
     is_kept = values == lowest[of]
     return rows[is_kept], of[is_kept]
+
+
+def map_distinct(function: Callable[..., R], *columns: pa.Array) -> tuple[list[R], Int64s]:
+    """Return what a function makes of each distinct row of some columns, and the number of each row's."""
+    groups = group_rows(*map(encode, columns))
+    firsts = (column.take(pa.array(groups.first)).to_pylist() for column in columns)
+    return list(map(function, *firsts)), groups.of
+
+
+def name_distinct(name: Callable[..., str | None], *columns: pa.Array) -> CodedText:
+    """Return the names that a function makes of some columns. Rows whose names are equal share a number."""
+    names, of = map_distinct(name, *columns)
+    coded = code_text(pa.array(names, pa.string()))
+    return CodedText(coded.numbers[of], coded.texts)
 
 
 def group_codes(groups: RowGroups) -> Codes:

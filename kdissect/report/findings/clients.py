@@ -9,7 +9,7 @@ import pyarrow as pa
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.aggregate.grouping import Codes, encode, encode_numbers, group_rows
+from kdissect.report.aggregate.grouping import encode, encode_numbers, group_rows, name_distinct
 from kdissect.report.findings.connection_evidence import (
     Row,
     chosen_evidence,
@@ -34,7 +34,7 @@ from kdissect.report.findings.finding_context import (
 from kdissect.report.model.findings import Evidence, Severity
 from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, client_text, counted
-from kdissect.tables.coded_text import CodedText, code_text
+from kdissect.tables.coded_text import CodedText
 from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_size
 
 WINDOW_S, NS_PER_S = 10, 10**9
@@ -115,9 +115,8 @@ def connection_churn(context: FindingContext) -> Judgement | None:
     opened = np.flatnonzero(_opened(context, refused=False))
     clients = _clients(context, opened)
     windows = context.facts.columns.ints("first_time_ns")[opened] // (WINDOW_S * NS_PER_S)
-    of_client = Codes(clients.numbers, len(clients.texts))
-    together = group_rows(of_client, encode_numbers(windows, np.ones(len(windows), bool)))
-    most = np.zeros(of_client.bound, np.int64)
+    together = group_rows(encode(clients), encode_numbers(windows, np.ones(len(windows), bool)))
+    most = np.zeros(len(clients.texts), np.int64)
     np.maximum.at(most, clients.numbers[together.first], np.bincount(together.of))
     found = [
         (clients.texts[client].as_py(), opened[clients.numbers == client], int(most[client]))
@@ -134,11 +133,8 @@ def connection_churn(context: FindingContext) -> Judgement | None:
 def _clients(context: FindingContext, rows: Int64s) -> CodedText:
     """Return the texts of clients of connections. Two clients that share one count as one, as for readers."""
     columns = context.facts.columns
-    ids, hosts = (columns.arrow(name).take(pa.array(rows)) for name in ("client_id", "client_host"))
-    clients = group_rows(encode(ids), encode(hosts))
-    firsts = (column.take(pa.array(clients.first)).to_pylist() for column in (ids, hosts))
-    names = code_text(pa.array(list(map(client_text, *firsts)), pa.string()))
-    return CodedText(names.numbers[clients.of], names.texts)
+    ends = (columns.arrow(name).take(pa.array(rows)) for name in ("client_id", "client_host"))
+    return name_distinct(client_text, *ends)
 
 
 def empty_fetches(context: FindingContext) -> Judgement | None:

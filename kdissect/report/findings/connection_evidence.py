@@ -12,6 +12,7 @@ from kdissect.report.wording import client_text, listed
 from kdissect.text import format_address
 
 ENDS = ("connection", "client_host", "client_port", "server_host", "server_port", "client_id")
+TIMES = ("first_time_ns", "last_time_ns")
 HOSTS_NAMED = 3
 Row = dict[str, Any]
 Subject = TypeVar("Subject", str, tuple[str, str])
@@ -20,7 +21,7 @@ Subject = TypeVar("Subject", str, tuple[str, str])
 def select_connections(context: FindingContext, chosen: Bools | Int64s, *more: str) -> list[Row]:
     """Return connections, the earliest first: both ends, times, and `more` columns."""
     rows = _numbers(chosen)
-    table = context.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)
+    table = context.facts.columns.table.select([*ENDS, *TIMES, *more]).take(rows)
     connections: list[Row] = table.to_pylist()
     return sorted(connections, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
 
@@ -58,17 +59,8 @@ def host_labels(rows: Iterable[Row]) -> str:
 
 def connection_evidence(subject: str, detail: str, rows: Sequence[Row], count: int | None = None) -> Evidence:
     """Return evidence of connections, located at the first; without a count, the connections are counted."""
-    firsts, lasts = (
-        [row[name] for row in rows if row[name] is not None] for name in ("first_time_ns", "last_time_ns")
-    )
-    return Evidence(
-        subject=subject,
-        detail=detail,
-        count=len(rows) if count is None else count,
-        first_time_ns=min(firsts, default=None),
-        last_time_ns=max(lasts, default=None),
-        place=_location(rows[0]),
-    )
+    times = ([row[name] for row in rows if row[name] is not None] for name in TIMES)
+    return _evidence(subject, detail, len(rows) if count is None else count, times, rows[0])
 
 
 def chosen_evidence(
@@ -78,26 +70,26 @@ def chosen_evidence(
 
     No row is made of any but the earliest: a server may have 100,000.
     """
-    rows = _numbers(chosen)
-    begins = context.facts.columns.ints("first_time_ns")[rows]
-    (earliest,) = select_connections(context, rows[begins == begins.min()])[:1]
+    rows, columns = _numbers(chosen), context.facts.columns
+    begins = columns.ints("first_time_ns")[rows]
+    earliest = select_connections(context, rows[begins == begins.min()])[0]
+    times = (columns.ints(name)[rows][columns.present(name)[rows]].tolist() for name in TIMES)
+    return _evidence(subject, detail, len(rows) if count is None else count, times, earliest)
+
+
+def _evidence(
+    subject: str, detail: str, count: int, times: Iterable[Sequence[int]], earliest: Row
+) -> Evidence:
+    """Return evidence with the span of `TIMES` of its connections, located at the earliest of them."""
+    firsts, lasts = times
     return Evidence(
         subject=subject,
         detail=detail,
-        count=len(rows) if count is None else count,
-        first_time_ns=_extreme(context, "first_time_ns", rows, np.min),
-        last_time_ns=_extreme(context, "last_time_ns", rows, np.max),
+        count=count,
+        first_time_ns=min(firsts, default=None),
+        last_time_ns=max(lasts, default=None),
         place=_location(earliest),
     )
-
-
-def _extreme(
-    context: FindingContext, column: str, rows: Int64s, extreme: Callable[[Int64s], np.int64]
-) -> int | None:
-    """Return the lowest or highest time of connections, None if none of them has one."""
-    columns = context.facts.columns
-    times = columns.ints(column)[rows][columns.present(column)[rows]]
-    return int(extreme(times)) if len(times) else None
 
 
 def _location(row: Row) -> Location:

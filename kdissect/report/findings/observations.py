@@ -1,6 +1,6 @@
 """Observations and consumer lags from the tables of a partial, with names, addresses and locations."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import (
-    Codes,
     RowGroups,
     TableColumns,
     encode,
     encode_range,
     group_rows,
+    name_distinct,
 )
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
 from kdissect.report.findings.finding_context import ConsumerLag, Observation
@@ -24,7 +24,6 @@ from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts, capture_locations
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.wording import client_text
-from kdissect.tables.coded_text import code_text
 
 MAX_OBSERVATIONS = 100_000
 """Groups of exchanges that findings look at: those with the most exchanges, the others count as omitted."""
@@ -70,10 +69,9 @@ def find_consumer_lags(
 ) -> tuple[ConsumerLag, ...]:
     """Return the lag of each client in each partition; several connections of a client count together."""
     columns = TableColumns(partial.table(LAGS))
-    clients, client_of = _named(client_text, _client_columns(columns, facts))
-    names, topic_of = _named(topics.name, (columns.arrow("topic"), columns.arrow("topic_id")))
-    partitions = columns.ints("partition")
-    groups = group_rows(client_of, topic_of, encode_range(partitions))
+    clients = name_distinct(client_text, *_client_columns(columns, facts))
+    names = name_distinct(topics.name, columns.arrow("topic"), columns.arrow("topic_id"))
+    groups = group_rows(encode(clients), encode(names), encode_range(columns.ints("partition")))
     is_first = columns.equals("edge", "first")
     firsts, lasts = (_earliest(columns, groups, np.flatnonzero(edge)) for edge in (is_first, ~is_first))
     most = np.zeros(groups.count, np.int64)
@@ -85,8 +83,8 @@ def find_consumer_lags(
     )
     lags = [
         ConsumerLag(
-            client=clients[client_of.numbers[first]] or "?",
-            topic=names[topic_of.numbers[first]] or "?",
+            client=client,
+            topic=topic or "?",
             before=int(columns.ints("lag")[first]),
             after=int(columns.ints("lag")[last]),
             most=int(highest),
@@ -94,7 +92,11 @@ def find_consumer_lags(
             last_ns=-int(times[last]),
             location=location,
         )
-        for first, last, highest, location in zip(firsts, lasts, most, locations, strict=True)
+        for client, topic, first, last, highest, location in zip(
+            *(texts.take(firsts).arrow().to_pylist() for texts in (clients, names)),
+            *(firsts, lasts, most, locations),
+            strict=True,
+        )
     ]
     return tuple(sorted(lags, key=lambda lag: (lag.client, lag.topic, lag.location.partition)))
 
@@ -103,16 +105,6 @@ def _client_columns(columns: TableColumns, facts: ConnectionFacts) -> tuple[pa.A
     """Return the client id and the host of each row."""
     rows = facts.rows(columns)
     return facts.client_ids(columns.arrow("client_id"), rows), facts.column_at("client_host", rows)
-
-
-def _named(
-    name: Callable[[str | None, str | None], str | None], columns: tuple[pa.Array, pa.Array]
-) -> tuple[list[str | None], Codes]:
-    """Return the distinct names that two columns make, and the name of each row as a code."""
-    pairs = group_rows(*map(encode, columns))
-    firsts = (column.take(pa.array(pairs.first)).to_pylist() for column in columns)
-    coded = code_text(pa.array(list(map(name, *firsts)), pa.string()))
-    return [*coded.texts.to_pylist(), None], Codes(coded.numbers[pairs.of], len(coded.texts))
 
 
 def _earliest(columns: TableColumns, groups: RowGroups, rows: Int64s) -> Int64s:

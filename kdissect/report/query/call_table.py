@@ -41,23 +41,26 @@ class CallTable:
         self.calls = TableColumns(partial.table(CALLS).sort_by(order))
         self.latencies = TableColumns(partial.table(LATENCIES))
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
-        self._own: dict[str, CodedText] = {}
-        self._of_connection: dict[str, CodedText] = {}
+        self._known: dict[tuple[str, bool], CodedText] = {}
 
-    def _calls_and_latencies(self, name: str) -> CodedText:
-        """Return a column of the calls and, behind it, of the latencies. Several rankings are by the same."""
-        if name not in self._own:
-            make = {"client_id": self._client_ids, "api_name": self._api_names}.get(name)
-            columns = make() if make else [table.arrow(name) for table in (self.calls, self.latencies)]
-            self._own[name] = code_text(pa.concat_arrays(columns))
-        return self._own[name]
+    def _coded(self, name: str, of_connections: bool) -> CodedText:
+        """Return a column of the calls and, behind them, of the latencies, or of the connections of both.
 
-    def _of_connections(self, name: str) -> CodedText:
-        """Return a column of the connections at each of these rows."""
-        if name not in self._of_connection:
-            rows = np.concatenate([self.rows, self.latency_rows])
-            self._of_connection[name] = code_text(self.facts.column_at(name, rows))
-        return self._of_connection[name]
+        It is made once, since several rankings are by the same columns.
+        """
+        key = name, of_connections
+        if key not in self._known:
+            make = self._connection_column if of_connections else self._own_column
+            self._known[key] = code_text(make(name))
+        return self._known[key]
+
+    def _own_column(self, name: str) -> pa.Array:
+        make = {"client_id": self._client_ids, "api_name": self._api_names}.get(name)
+        tables = (self.calls, self.latencies)
+        return pa.concat_arrays(make() if make else [table.arrow(name) for table in tables])
+
+    def _connection_column(self, name: str) -> pa.Array:
+        return self.facts.column_at(name, np.concatenate([self.rows, self.latency_rows]))
 
     def _client_ids(self) -> list[pa.Array]:
         return [
@@ -88,8 +91,8 @@ class CallTable:
     ) -> RankedGroups:
         """Return figures by columns of the calls and of their connections; no columns: one group of all."""
         columns = [
-            *map(self._calls_and_latencies, call_columns),
-            *map(self._of_connections, connection_columns),
+            *(self._coded(name, of_connections=False) for name in call_columns),
+            *(self._coded(name, of_connections=True) for name in connection_columns),
         ]
         rows = len(self.rows) + len(self.latency_rows)
         both = group_rows(*map(encode, columns)) if columns else _one_group(rows)

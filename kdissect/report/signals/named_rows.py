@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
+from kdissect.report.aggregate.grouping import TableColumns, map_distinct
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.server_names import ServerNames
 from kdissect.report.wording import client_text
@@ -47,12 +47,10 @@ class NamedRows(NamedTuple):
 
 def name_rows(columns: TableColumns, pair: tuple[str, str], name: Callable[[Any, Any], str]) -> NamedRows:
     """Return the rows of a table by the name that `name` makes of a pair of columns."""
-    groups = group_rows(*(encode(columns.arrow(column)) for column in pair))
-    firsts = (columns.plain(column, groups.first).to_pylist() for column in pair)
-    texts = [name(*values) for values in zip(*firsts, strict=True)]
+    texts, of = map_distinct(name, *map(columns.arrow, pair))
     names = tuple(sorted(set(texts)))
     number = {text: at for at, text in enumerate(names)}
-    return NamedRows(np.array([number[text] for text in texts], np.int64)[groups.of], names)
+    return NamedRows(np.array([number[text] for text in texts], np.int64)[of], names)
 
 
 def client_rows(columns: TableColumns) -> NamedRows:

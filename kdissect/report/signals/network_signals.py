@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -296,7 +296,6 @@ def _path_signal(
     )
     rows = series.connections(pairs)
     requests, wait_ns = series.waits(rows, span_ns[0], context.end_ns if span_ns[1] is None else span_ns[1])
-    evidence = select_connections(context.rules, rows) if len(rows) else []
     return make_signal(
         kind,
         subject,
@@ -307,7 +306,7 @@ def _path_signal(
         clients=context.clients_of(rows),
         requests=requests,
         wait_ns=wait_ns,
-        evidence=[connection_evidence(subject[1], "on this path", evidence)] if evidence else (),
+        evidence=[chosen_evidence(context.rules, subject[1], "on this path", rows)] if len(rows) else (),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -76,7 +76,6 @@ def _impatient(context: SignalContext, client: str, rows: Int64s, age_ns: int) -
     facts = context.connections
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
-    evidence = select_connections(context.rules, rows)
     return make_signal(
         "closed_while_waiting",
         (SubjectKind.CLIENT, client),
@@ -88,5 +87,5 @@ def _impatient(context: SignalContext, client: str, rows: Int64s, age_ns: int) -
         servers=servers,
         clients=[client],
         requests=len(rows),
-        evidence=[connection_evidence(client, "closed by the client while a fetch waited", evidence)],
+        evidence=[chosen_evidence(context.rules, client, "closed by the client while a fetch waited", rows)],
     )

@@ -18,11 +18,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-    connection_evidence,
-    select_connections,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.login_signals import closed_before_login, refused_versions
@@ -140,7 +136,6 @@ def _too_large(context: SignalContext, client: int, rows: Int64s, smallest: int)
     facts, name = context.connections, context.client_names[client]
     begin, last = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
     servers = sorted({context.server_names[number] for number in facts.server[rows].tolist()})
-    evidence = select_connections(context.rules, rows)
     return make_signal(
         "large_requests_closed",
         (SubjectKind.CLIENT, name),
@@ -150,5 +145,5 @@ def _too_large(context: SignalContext, client: int, rows: Int64s, smallest: int)
         measures={"connections": len(rows), "smallest_bytes": smallest},
         servers=servers,
         requests=len(rows),
-        evidence=[connection_evidence(name, "closed by the server in a large request", evidence)],
+        evidence=[chosen_evidence(context.rules, name, "closed by the server in a large request", rows)],
     )

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 
 from kdissect.report.aggregate.network_tables import STANDSTILLS
-from kdissect.report.findings.connection_evidence import (
-    chosen_evidence,
-    connection_evidence,
-    select_connections,
-)
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -76,7 +72,6 @@ def _connection_signal(
     begin = min(one.begin_ns for one in spans)
     requests, wait_ns = series.waits(rows, begin, context.end_ns if end_ns is None else end_ns)
     servers = context.connections.server[rows]
-    evidence = select_connections(context.rules, rows) if len(rows) else []
     return make_signal(
         kind,
         subject,
@@ -87,7 +82,7 @@ def _connection_signal(
         clients=context.clients_of(rows),
         requests=max(requests, len(rows)),
         wait_ns=wait_ns,
-        evidence=[connection_evidence(subject[1], "stuck", evidence)] if evidence else (),
+        evidence=[chosen_evidence(context.rules, subject[1], "stuck", rows)] if len(rows) else (),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
-from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
@@ -112,7 +112,6 @@ def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str)
     exchanges, begins = waits.ints("exchanges")[own], waits.ints("first_begin_ns")[own]
     requests, begin = int(exchanges.sum()), int(begins.min())
     longest = format_duration(context.end_ns - begin)
-    rows = select_connections(context.rules, connections)
     return make_signal(
         "requests_open",
         (SubjectKind.SERVER, name),
@@ -123,7 +122,7 @@ def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str)
         clients=context.clients_of(connections),
         requests=requests,
         wait_ns=int(((context.end_ns - begins) * exchanges).sum()),
-        evidence=[connection_evidence(name, f"no response for up to {longest}", rows)],
+        evidence=[chosen_evidence(context.rules, name, f"no response for up to {longest}", connections)],
     )
 
 

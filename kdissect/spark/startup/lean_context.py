@@ -6,8 +6,8 @@ machines reach. A local run stays on the loopback interface, so the address is s
 Spark describes the origin of each RDD as JSON, for the graphs of its web page, and loads a library for it.
 A local run has no such page.
 
-Spark asks the JVM for its beans, to count how often plans are compiled and how much memory an executor has.
-Nobody reads these counters of a local run.
+Spark counts for monitoring how often plans are compiled and how much memory an executor has. Nobody reads
+these counters of a local run.
 """
 
 from typing import TYPE_CHECKING

@@ -8,7 +8,6 @@ import atexit
 import os
 import sys
 import threading
-from typing import Any
 
 from kdissect.spark.startup.switch import Shortcut, is_on
 
@@ -21,10 +20,9 @@ def quick_exit(code: int) -> None:
     """
     if not is_on(Shortcut.QUICK_EXIT) or sys.gettrace() or sys.getprofile():
         return
-    # Neither has a public name: the first awaits threads and pools.
-    ends: tuple[Any, ...] = getattr(threading, "_shutdown"), getattr(atexit, "_run_exitfuncs")  # noqa: B009
-    for end in ends:
-        end()
+    # Neither has a public name. The first awaits threads and pools.
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -22,6 +22,8 @@ from kdissect.report.aggregate.grouping import (
     highest_by_group,
     latency_buckets,
     lowest_by_group,
+    map_distinct,
+    name_distinct,
     sound_latencies,
     sum_by_group,
 )
@@ -143,3 +145,18 @@ def test_another_column_stands_in_for_null():
     table = TableColumns(pa.table({"some": [1, None, 3], "all": [4, 5, 6]}))
     assert table.coalesce("some", "all").tolist() == [1, 5, 3]
     assert table.coalesce("all", "some").tolist() == [4, 5, 6]
+
+
+def test_equal_rows_ask_a_function_once():
+    asked = []
+    columns = pa.array(["a", "b", "a", None]), pa.array([1, 1, 1, None])
+    made, of = map_distinct(lambda *row: asked.append(row) or row, *columns)
+    assert [made[number] for number in of] == [("a", 1), ("b", 1), ("a", 1), (None, None)]
+    assert sorted(asked, key=str) == [("a", 1), ("b", 1), (None, None)]
+
+
+def test_rows_of_one_name_share_its_number():
+    columns = pa.array(["a", None, "b", "a"]), pa.array(["x", "x", "y", "x"])
+    names = name_distinct(lambda _, second: None if second == "y" else second, *columns)
+    assert names.arrow().to_pylist() == ["x", "x", None, "x"]
+    assert names.numbers.tolist() == [0, 0, -1, 0]

@@ -8,7 +8,6 @@ import pyarrow as pa
 from kdissect.array_types import Bools
 from kdissect.report.aggregate.quantiles import quantile
 from kdissect.report.build.page.page_names import (
-    NOT_SINGLED_OUT,
     PageNames,
     Plain,
 )
@@ -78,7 +77,7 @@ def _row(names: PageNames, number: int, row: dict[str, Any]) -> Plain:
         "number": number,
         "client": names.client(row["client_id"], row["client_host"]),
         "label": row["client_id"],
-        "broker": names.brokers.numbers.get((row["server_host"], row["server_port"]), NOT_SINGLED_OUT),
+        "broker": names.broker(row["server_host"], row["server_port"]),
         "from": names.since(row["first_time_ns"]),
         "to": names.since(row["last_time_ns"]),
         **{name: row[name] for name in SAME},
@@ -99,7 +98,7 @@ def round_trips(names: PageNames) -> list[list[int | None]]:
         *(table[name].to_pylist() for name in wanted), strict=True
     ):
         if there is not None or back is not None:
-            pair = names.client(client_id, host), names.brokers.numbers.get((server, port), NOT_SINGLED_OUT)
+            pair = names.client(client_id, host), names.broker(server, port)
             by_pair.setdefault(pair, []).append((there, back))
     return [
         [*pair, len(trips), *_middle([there for there, _ in trips]), *_middle([back for _, back in trips])]

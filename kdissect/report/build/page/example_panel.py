@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.build.page.page_names import NOT_SINGLED_OUT, PageNames, Plain, sorted_columns
+from kdissect.report.build.page.page_names import PageNames, Plain, sorted_columns
 from kdissect.report.build.page.size_budget import fitting_rows
 from kdissect.report.timeline.count_examples import (
     EXAMPLES_BY_CONNECTION,
@@ -114,6 +114,6 @@ def _connections(names: PageNames, numbers: list[int]) -> list[list[Any]]:
     rows: Int64s = np.array([names.connection(number) for number in numbers], np.int64)
     ends = [names.facts.column_at(name, rows).to_pylist() for name in ENDS]
     return [
-        [number, place, names.brokers.numbers.get((end[2], end[3]), NOT_SINGLED_OUT), *end]
+        [number, place, names.broker(end[2], end[3]), *end]
         for number, place, *end in zip(numbers, rows.tolist(), *ends, strict=True)
     ]

@@ -44,6 +44,10 @@ class PageNames:
         """Return the number of a client."""
         return self.clients.numbers.get((client_id, host), NOT_SINGLED_OUT)
 
+    def broker(self, host: str | None, port: int | None) -> int:
+        """Return the number of a broker."""
+        return self.brokers.numbers.get((host, port), NOT_SINGLED_OUT)
+
     def connection(self, number: int | None) -> int:
         """Return the place of a connection in the list of connections."""
         return NOT_SINGLED_OUT if number is None else self.connections.get(number, NOT_SINGLED_OUT)
@@ -73,7 +77,7 @@ class PageNames:
             "response": self.packet_ref(location.capture_file, location.response_packet),
             "client": self.client(location.client_id, location.client_host),
             "connection": self.connection(location.connection),
-            "broker": self.brokers.numbers.get((location.server_host, location.server_port), NOT_SINGLED_OUT),
+            "broker": self.broker(location.server_host, location.server_port),
             "topic": location.topic,
             "partition": location.partition,
             "detail": location.detail,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Int64s
-from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
+from kdissect.report.aggregate.grouping import TableColumns, map_distinct
 from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
     PageNames,
@@ -143,13 +143,10 @@ def find_slots(names: PageNames, columns: TableColumns) -> Int64s:
         rows = names.facts.rows(columns)
         client_ids = names.facts.client_ids(client_ids, rows)
 
-    def broker(host: str | None, port: int | None) -> int:
-        return names.brokers.numbers.get((host, port), NOT_SINGLED_OUT)
-
     return np.column_stack(
         [
             _numbered(names.client, client_ids, columns.arrow("client_host")),
-            _numbered(broker, columns.arrow("server_host"), columns.arrow("server_port")),
+            _numbered(names.broker, columns.arrow("server_host"), columns.arrow("server_port")),
             rows,
         ]
     )
@@ -157,9 +154,8 @@ def find_slots(names: PageNames, columns: TableColumns) -> Int64s:
 
 def _numbered(number: Callable[..., int], *columns: pa.Array) -> Int64s:
     """Return a number for each row, which is asked for once for rows that are equal."""
-    groups = group_rows(*map(encode, columns))
-    firsts = (column.take(pa.array(groups.first)).to_pylist() for column in columns)
-    return np.array(list(map(number, *firsts)), np.int64)[groups.of]
+    numbers, of = map_distinct(number, *columns)
+    return np.array(numbers, np.int64)[of]
 
 
 def _exchanges_by(numbers: Int64s, rows: FoldRows, count: int) -> Int64s:
