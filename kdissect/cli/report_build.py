@@ -57,7 +57,9 @@ def report_input(
     Spark ends as soon as it has returned its figures, before they are added up, unless there is
     `more_to_come`. Raise NothingToReportError if the captures hold no Kafka traffic.
     """
-    from kdissect.report.render import report_text  # noqa: F401 - loaded here, while Spark is still starting
+    # Loaded here, while Spark is still starting: the report is composed when nothing else is left to do.
+    from kdissect.report.build import build_report  # noqa: F401
+    from kdissect.report.render import report_text  # noqa: F401
     from kdissect.spark import jobs
     from kdissect.spark.capture_facts import capture_facts
 
