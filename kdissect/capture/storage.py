@@ -41,6 +41,10 @@ class CaptureStorage(Protocol):
     def size(self) -> int:
         """Bytes in all."""
 
+    @property
+    def descriptor(self) -> int | None:
+        """Return the descriptor of a file of this machine, None for others."""
+
     def read_into(self, view: memoryview, offset: int) -> int:
         """Fill the view, or a part of it, from the offset on. Return the number of bytes, 0 at the end."""
 
@@ -199,20 +203,22 @@ def within(folder: str, name: str) -> str:
 
 class _File:
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        self.size = os.fstat(self._descriptor).st_size
+        self.descriptor: int = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.size = os.fstat(self.descriptor).st_size
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        return os.preadv(self._descriptor, [view], offset)
+        return os.preadv(self.descriptor, [view], offset)
 
     def read(self, length: int, offset: int) -> bytes:
-        return os.pread(self._descriptor, length, offset)
+        return os.pread(self.descriptor, length, offset)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
 
 class _Remote:
+    descriptor = None
+
     def __init__(self, uri: str) -> None:
         system, path = file_system(uri)
         self._file = system.open_input_file(path)

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.jit.rows import array_of
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import OPEN, TLS, TLS_PASSED, State
-from kdissect.streams.processor import CLOSED_NS, Endpoints, FlowProcessor
+from kdissect.streams.processor import CLOSED_NS, FlowProcessor
 from kdissect.streams.tls.tls_state import Plain
 
 FACTS = ("client_side", "protocol", "handshake")
@@ -75,7 +76,9 @@ class ConnectionLog:
     def identity(self, number: int) -> int:
         """Return the public number of a connection."""
         row = self._processor.row_of.get(number)
-        return int(self._settled["identity"][number]) if row is None else self._processor.identities[row]
+        return (
+            int(self._settled["identity"][number]) if row is None else self._processor.endpoints.identity(row)
+        )
 
     def endpoints(self, number: int) -> Endpoints:
         """Return the 4-tuple of a connection."""
@@ -127,10 +130,9 @@ class ConnectionLog:
         connections, first = array_of(state.connections), array_of(state.directions)["first_sequence"]
         numbers = np.array([processor.numbers[row] for row in rows.tolist()], np.int64)
         columns: dict[str, Any] = {name: connections[name][rows] for name in (*FACTS, "first_ns")}
-        columns["identity"] = [processor.identities[row] for row in rows.tolist()]
+        columns["identity"] = processor.identities[rows]
         columns["first_sequence"] = np.column_stack((first[2 * rows], first[2 * rows + 1]))
         for name in Endpoints._fields:
-            values = [getattr(processor.endpoints[row], name) for row in rows.tolist()]
-            columns[name] = np.array(values, SETTLED[name])
+            columns[name] = processor.endpoints.column(name, rows)
         for name, values in columns.items():
             self._settled[name][numbers] = values

@@ -29,9 +29,9 @@ from kdissect.exchanges.prescan import (
     scan_pieces,
 )
 from kdissect.jit.rows import Records
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
-from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.tls_state import Plain
 from kdissect.text import format_address, format_ip

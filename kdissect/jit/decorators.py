@@ -105,6 +105,33 @@ def _prefetcher() -> Callable[..., None]:
     return cast("Callable[..., None]", intrinsic(_fetch))
 
 
+def _file_reader() -> Callable[..., int]:
+    if os.environ.get(kernel_cache.SWITCH) == "0":
+        return _read_slice
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    def _read(_typing: Any, _descriptor: Any, target: Any, _at: Any, _count: Any, _offset: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
+            number, address = ir.IntType(64), ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(number, [ir.IntType(32), address, number, number])
+            pread = cgutils.get_or_insert_function(builder.module, kind, "pread")  # type: ignore[no-untyped-call]
+            descriptor = builder.trunc(arguments[0], ir.IntType(32))
+            place = builder.gep(data, [arguments[2]])
+            return builder.call(pread, [descriptor, place, arguments[3], arguments[4]])
+
+        whole = types.int64
+        return whole(whole, target, whole, whole, whole), generate
+
+    return cast("Callable[..., int]", intrinsic(_read))
+
+
+def _read_slice(descriptor: int, target: Any, at: int, count: int, offset: int) -> int:
+    return os.preadv(descriptor, [memoryview(target)[at : at + count]], offset)
+
+
 def _ignore(_array: Any, _index: int) -> None:
     pass
 
@@ -121,3 +148,8 @@ copy_bytes: Callable[..., None] = _copier()
 # prefetch(array, index) loads the cache line of a byte in the background. Any index is allowed, since nothing
 # is read. Bytes that are spread over a large buffer take longer to arrive than to process.
 prefetch: Callable[..., None] = _prefetcher()
+
+# read_file(descriptor, target, at, count, offset) reads bytes of a file into an array of uint8, as pread(2)
+# does, and returns how many, or -1 for an error. The caller checks the bounds of the array. A call of
+# `os.preadv` takes three times as long as reading 150 bytes takes the system.
+read_file: Callable[..., int] = _file_reader()

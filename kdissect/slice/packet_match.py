@@ -25,7 +25,7 @@ from kdissect.capture.packets.link_layer import KIND, LINK_TABLE, SKIP, TYPE_AT
 from kdissect.capture.storage import CaptureStorage
 from kdissect.jit.decorators import jit_flat
 from kdissect.slice.packet_selection import Occupant
-from kdissect.streams.processor import Endpoints
+from kdissect.streams.endpoints import Endpoints
 
 END_BYTES = 20  # address and port as five 32-bit words
 FULL_TUPLE = f"S{2 * END_BYTES}"  # NumPy compares such bytes as memcmp does

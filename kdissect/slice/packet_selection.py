@@ -26,8 +26,8 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
 from kdissect.slice.message_comment import message_comments
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.flow_state import ORPHAN_RESPONSE
-from kdissect.streams.processor import Endpoints
 
 COMMENTS_ON_A_PACKET = 20
 

@@ -1,21 +1,29 @@
 """Payload on demand: pass two reads from a capture only the bytes that its segments point to.
 
 Descriptors say where payload lies. Small segments are read together with their neighbours in the file when
-the hole between them is cheaper to read than to seek over: a task that needs most of a split reads it in one
-go. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
+the hole between them is cheaper to read than to skip: a task that needs most of a split reads it in one go,
+and one of forty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
 then lies in one place without being copied again. Nothing is mapped: resident memory stays at the size of the
 buffer.
 """
+
+import os
 
 import numpy as np
 
 from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.storage import open_storage
-from kdissect.jit.decorators import jit_flat
+from kdissect.jit.decorators import jit_flat, read_file
 from kdissect.jit.many_rows import are_many, read_only
+from kdissect.jit.rows import COMPILED
 
-# Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
-READ_THROUGH = 32 << 10
+# Bytes: to read a hole up to this size costs less than another system call.
+READ_THROUGH = 4 << 10
+
+# Ranges from which on a compiled loop reads them; bytes of holes that the system reads ahead together with
+# what is wanted. Else a disk would be asked for every range on its own.
+MANY_RANGES = 32
+AHEAD = 64 << 10
 
 
 class CaptureChanged(Exception):
@@ -122,9 +130,12 @@ def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
     Raise CaptureChanged when the file is shorter by now.
     """
     view = memoryview(out.data)
-    at = 0
+    done = at = 0
     with open_storage(path) as source:
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        if COMPILED and source.descriptor is not None and len(starts) >= MANY_RANGES:
+            read_ahead(source.descriptor, starts, stops)
+            done, at = read_each(source.descriptor, read_only(starts), read_only(stops), out)
+        for start, stop in zip(starts[done:].tolist(), stops[done:].tolist(), strict=True):
             end = at + stop - start
             while at < end:
                 got = source.read_into(view[at:end], start)
@@ -134,7 +145,39 @@ def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
                 start += got
 
 
+@jit_flat
+def read_each(descriptor: int, starts: Int64s, stops: Int64s, out: Bytes) -> tuple[int, int]:
+    """Read ranges one behind another into `out`, up to the first that cannot be read in full.
+
+    Return how many were read, and their bytes.
+    """
+    at = 0
+    for row in range(len(starts)):
+        size = stops[row] - starts[row]
+        got = 0
+        while got < size:
+            more = read_file(descriptor, out, at + got, size - got, starts[row] + got)
+            if more <= 0:
+                return row, at
+            got += more
+        at += size
+    return len(starts), at
+
+
+def read_ahead(descriptor: int, starts: Int64s, stops: Int64s) -> None:
+    """Tell the system what will be read, where that is scattered over parts of the file."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    order = np.argsort(starts, kind="stable")
+    begin, end = starts[order], np.maximum.accumulate(stops[order])
+    last = np.flatnonzero(begin[1:] > end[:-1] + AHEAD)
+    for start, stop in zip(begin[np.append(0, last + 1)], end[np.append(last, -1)], strict=True):
+        os.posix_fadvise(descriptor, int(start), int(stop - start), os.POSIX_FADV_WILLNEED)
+
+
 def call_all() -> None:
     """Call every loop once, so that it is compiled and kept."""
     offsets, lengths = np.arange(2), np.ones(2, np.int64)
     _by_block(offsets, lengths)
+    nothing = read_only(offsets[:0])
+    read_each(-1, nothing, nothing, np.empty(1, np.uint8))

@@ -8,9 +8,8 @@ their bytes lie, valid until the next one is asked for.
 Records of TLS go to a `DecryptStage`. `tls.decrypt_stage.new_flow_processor` puts the two together.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from kdissect.capture.segment_index import (
 from kdissect.jit.rows import array_of
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.value_bytes import Value
+from kdissect.streams.endpoints import Endpoints, EndpointTable, connection_identity, keys_of
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, State
 from kdissect.streams.payload_reader import plan, read_ranges
@@ -48,19 +48,6 @@ LATE_SYN_BYTES = 1 << 20
 # A connection is over when it is silent for so long after its FIN or RST: twice the longest life of a segment
 # (RFC 9293).
 CLOSED_NS = 240 * 10**9
-
-
-# Endpoints as bytes.
-KEY = np.dtype([("a_host", "V16"), ("a_port", ">i4"), ("b_host", "V16"), ("b_port", ">i4")])
-
-
-class Endpoints(NamedTuple):
-    """The canonical 4-tuple of a connection: A is the lower end; addresses as 16 bytes."""
-
-    a_host: bytes
-    a_port: int
-    b_host: bytes
-    b_port: int
 
 
 class DecryptStage(Protocol):
@@ -100,15 +87,6 @@ class DecryptStage(Protocol):
         """Return the rows of connections with plaintext: in `inner`, and as TLS connections."""
 
 
-def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
-    """Return the number that names a connection.
-
-    It has 52 bits (exact in any JSON reader), and depends on nothing but the endpoints and the first time.
-    """
-    text = b"%b %d %b %d %d" % (*ends, first_time_ns)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
-
-
 class FlowProcessor:
     """Connections in the making; see the module's text for the rules.
 
@@ -117,7 +95,7 @@ class FlowProcessor:
     `follows_tcp`. All connections together hold at most `most_held` bytes of what waits (see
     `memory_budget`), and what is decrypted as many again.
 
-    Connections are rows, and `endpoints`, `identities` and `numbers` have an entry for each row. Their
+    Connections are rows, and `endpoints` and `numbers` have an entry for each row. Their
     numbers count them as they begin: `row_of` a number is the row, unless the connection is forgotten. Nobody
     who follows TCP may `forget`.
     """
@@ -135,10 +113,9 @@ class FlowProcessor:
         self._follows_tcp = follows_tcp
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
-        self._current: dict[bytes, int] = {}  # by `_key_of`
+        self._current: dict[bytes, int] = {}  # by `Endpoints.key`
         self._engine = StreamEngine(max_versions, most_held, tokens)
-        self.endpoints: list[Endpoints] = []
-        self.identities: list[int] = []
+        self.endpoints = EndpointTable()
         self.numbers: list[int] = []
         self.row_of: dict[int, int] = {}
         self.begun = 0
@@ -148,6 +125,11 @@ class FlowProcessor:
     def state(self) -> State:
         """Return the present state of the connections."""
         return self._engine.state
+
+    @property
+    def identities(self) -> Int64s:
+        """The identity of each connection, by row."""
+        return self.endpoints.identities
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[ExchangeBatch]:
         """Process the pieces of one split (rows of PIECES in order of `piece`).
@@ -202,7 +184,7 @@ class FlowProcessor:
         """Forget connections that `end` has ended; later ones get their rows."""
         for row in rows.tolist():
             del self.row_of[self.numbers[row]]
-            key = _key_of(self.endpoints[row])
+            key = self.endpoints[row].key
             if self._current.get(key) == row:
                 del self._current[key]
         self._engine.forget(rows)
@@ -222,7 +204,7 @@ class FlowProcessor:
         ends = [self.endpoints[row] for row in rows.tolist()]
         return {
             "endpoints": [list(one) for one in ends],
-            "identities": [self.identities[row] for row in rows.tolist()],
+            "identities": self.identities[rows].tolist(),
             "newest": np.isin(rows, self.replaced(), invert=True).astype(np.uint8),
             "engine": self._engine.carried(rows, numbers),
             "tcp": self.tcp.carried(rows, numbers),
@@ -234,13 +216,13 @@ class FlowProcessor:
 
         The splits that its packets refer to have numbers from `first_split` on.
         """
-        self.endpoints = [Endpoints(*ends) for ends in value["endpoints"]]
-        self.identities = list(value["identities"])
-        self.begun = len(self.identities)
+        for row, (ends, identity) in enumerate(zip(value["endpoints"], value["identities"], strict=True)):
+            self.endpoints.put(row, Endpoints(*ends), identity)
+        self.begun = len(self.endpoints)
         self.numbers = list(range(self.begun))
         self.row_of = dict(zip(self.numbers, self.numbers, strict=True))
         for row in np.flatnonzero(value["newest"]).tolist():
-            self._current[_key_of(self.endpoints[row])] = row
+            self._current[self.endpoints[row].key] = row
         self._engine.resume(value["engine"], first_split)
         self.tcp.resume(value["tcp"], first_split)
         self.tls.resume(value["tls"], first_split)
@@ -262,7 +244,7 @@ class FlowProcessor:
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""
-        keys = _keys_of(pieces)
+        keys = keys_of(pieces)
         first_segment = np.cumsum(counts) - counts
         openings = _openings(segments, first_segment, counts)
         rows = np.array([self._current.get(key, -1) for key in keys], np.int64)
@@ -291,7 +273,7 @@ class FlowProcessor:
         of_row: dict[int, list[Int64s]] = {}  # its segments in this split so far
         for opening, part, first_ns, *four in zip(openings, parts, *columns, strict=True):
             ends = Endpoints(*four)
-            row = self._current.get(_key_of(ends), -1)
+            row = self._current.get(ends.key, -1)
             if row < 0 or (opening >= 0 and self._is_used_again(row, opening, of_row.get(row, []))):
                 row = self.new_connection(ends, first_ns)
             of_row.setdefault(row, []).append(part)
@@ -325,29 +307,12 @@ class FlowProcessor:
         """Begin a connection; return its row."""
         likely_client_side = 0 if ends.b_port < ends.a_port else 1
         row = self._engine.add_connection(likely_client_side, first_ns)
-        self.endpoints[row : row + 1] = [ends]
-        self.identities[row : row + 1] = [connection_identity(ends, first_ns)]
+        self.endpoints.put(row, ends, connection_identity(ends, first_ns))
         self.numbers[row : row + 1] = [self.begun]
         self.row_of[self.begun] = row
         self.begun += 1
-        self._current[_key_of(ends)] = row
+        self._current[ends.key] = row
         return row
-
-
-def _key_of(ends: Endpoints) -> bytes:
-    """Return endpoints as bytes: a batch may have 100,000 pieces, whose tuples took 2 us each."""
-    return b"".join((ends.a_host, ends.a_port.to_bytes(4), ends.b_host, ends.b_port.to_bytes(4)))
-
-
-def _keys_of(pieces: pa.RecordBatch) -> list[bytes]:
-    """Return the endpoints of each piece as `_key_of` does."""
-    keys = np.empty(pieces.num_rows, KEY)
-    for side in ("a", "b"):
-        host = pieces[f"{side}_host"]
-        keys[f"{side}_host"] = np.frombuffer(host.buffers()[1], "V16")[host.offset :][: len(host)]
-        keys[f"{side}_port"] = pieces[f"{side}_port"].to_numpy()
-    found: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
-    return found
 
 
 def _openings(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:

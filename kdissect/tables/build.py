@@ -170,7 +170,7 @@ def exchange_tables(
 
 
 def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
-    return np.array(processor.identities, np.int64)[batch.exchanges["connection"]]
+    return processor.identities[batch.exchanges["connection"]]
 
 
 def _current_rows(

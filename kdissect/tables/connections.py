@@ -4,20 +4,22 @@ In come the state of pass two at its end and `ConnectionDetails`, which collecte
 tell about their connection: client id, software, SASL, faults. Out goes one row for each connection.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import Records, array_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.streams.carry.value_bytes import Value
+from kdissect.streams.endpoints import EndpointTable
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ENDED_NAMES, OPEN, PROTOCOL_NAMES
-from kdissect.streams.processor import Endpoints, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.sasl import Authentications, user_of
 from kdissect.streams.tls.tls_columns import tls_columns, with_tls
 from kdissect.tables.arrow_columns import (
@@ -145,8 +147,8 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     server_rtt = facts["syn_ack_ns"] - facts["syn_ns"]
     client_rtt = facts["ack_ns"] - facts["syn_ack_ns"]
     columns = {
-        "connection": pa.array(processor.identities, pa.int64()),
-        **_endpoints(processor.endpoints, client),
+        "connection": pa.array(processor.identities),
+        **_endpoints(processor.endpoints, np.arange(count), client),
         "first_time_ns": pa.array(facts["first_ns"]),
         "last_time_ns": pa.array(facts["last_ns"]),
         "opened": name_column({0: "midstream", 1: "handshake"}, facts["handshake"]),
@@ -186,10 +188,8 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
 def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     """Return both ends of some connections (ENDS), as far as they are known by now."""
     client = client_sides(array_of(processor.state.connections)[rows])
-    ends = _endpoints([processor.endpoints[row] for row in rows.tolist()], client)
-    columns = ends | {
-        "connection": pa.array([processor.identities[row] for row in rows.tolist()], pa.int64())
-    }
+    columns = _endpoints(processor.endpoints, rows, client)
+    columns["connection"] = pa.array(processor.identities[rows])
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
 
 
@@ -206,20 +206,25 @@ def client_sides(facts: Records) -> Int64s:
     return np.where(facts["client_side"] >= 0, facts["client_side"], facts["likely_client_side"])
 
 
-_host = lru_cache(KEPT_HOSTS)(format_ip)  # a few hosts have all connections
+_host = lru_cache(KEPT_HOSTS)(format_ip)
 
 
-def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:
-    swapped = client.tolist()
-    hosts = [(_host(ends.a_host), _host(ends.b_host)) for ends in endpoints]
-    ports = [(ends.a_port, ends.b_port) for ends in endpoints]
-    return {
-        "client_host": pa.array([pair[way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()),
-        "client_port": pa.array([pair[way] for pair, way in zip(ports, swapped, strict=True)], pa.int32()),
-        "server_host": pa.array(
-            [pair[1 - way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()
-        ),
-        "server_port": pa.array(
-            [pair[1 - way] for pair, way in zip(ports, swapped, strict=True)], pa.int32()
-        ),
-    }
+def _endpoints(table: EndpointTable, rows: Int64s, client: Int64s) -> dict[str, pa.Array]:
+    """Return both ends of some connections; `client` says which side of each is the client."""
+    is_a = client == 0
+    hosts, ports = (
+        {side: table.column(f"{side}_{name}", rows) for side in ("a", "b")} for name in ("host", "port")
+    )
+    columns = {}
+    for end, is_first in (("client", is_a), ("server", ~is_a)):
+        columns[f"{end}_host"] = _host_texts(np.where(is_first, hosts["a"], hosts["b"]))
+        columns[f"{end}_port"] = pa.array(np.where(is_first, ports["a"], ports["b"]).astype(np.int32))
+    return columns
+
+
+def _host_texts(hosts: NDArray[np.generic]) -> pa.Array:
+    """Return the text of each address: a few hosts have all connections."""
+    coded = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(16), len(hosts), [None, pa.py_buffer(np.ascontiguousarray(hosts))]
+    ).dictionary_encode()
+    return pa.array(list(map(_host, coded.dictionary.to_pylist())), pa.string()).take(coded.indices)

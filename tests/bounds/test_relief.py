@@ -14,9 +14,10 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
-from kdissect.streams.processor import Endpoints, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.bounds.hazards import response
 

@@ -24,10 +24,10 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS, TLS_PASSED
 from kdissect.streams.memory_budget import held_by_each
-from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.fuzz.case import Case
 from tests.helpers.conversations import CLIENT, made_up, recorded

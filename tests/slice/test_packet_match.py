@@ -17,7 +17,7 @@ from kdissect.capture.packets import headers
 from kdissect.capture.storage import open_storage
 from kdissect.slice.packet_match import PacketMatcher, canonical_tuples, tuple_bytes
 from kdissect.slice.packet_selection import Occupant, Wanted
-from kdissect.streams.processor import Endpoints
+from kdissect.streams.endpoints import Endpoints
 from kdissect.text import IPV4_PREFIX
 from tests.helpers.crafted_packets import pcap
 

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from kdissect.jit.many_rows import MANY_ROWS
-from kdissect.streams.payload_reader import BLOCK, LARGE, MOST_BLOCKS, CaptureChanged, plan, read_ranges
+from kdissect.streams.payload_reader import (
+    BLOCK,
+    LARGE,
+    MANY_RANGES,
+    MOST_BLOCKS,
+    READ_THROUGH,
+    CaptureChanged,
+    plan,
+    read_ranges,
+)
 
 
 @pytest.mark.parametrize("largest", [200, 3 * LARGE], ids=["small", "large"])
@@ -20,6 +29,24 @@ def test_every_segment_gets_its_bytes(tmp_path: Path, largest: int) -> None:
     offsets = np.array([chance.randrange(len(data) - largest) for _ in lengths])
     streams = np.array([chance.randrange(4) for _ in lengths])
     starts, stops, positions = plan(offsets, lengths, streams)
+    out = np.empty(int((stops - starts).sum()), np.uint8)
+    read_ranges(str(path), starts, stops, out)
+    for offset, length, position in zip(offsets, lengths, positions, strict=True):
+        assert out[position : position + length].tobytes() == data[offset : offset + length]
+
+
+def test_scattered_segments_get_their_bytes(tmp_path: Path) -> None:
+    chance = random.Random(2)
+    step = 3 * READ_THROUGH
+    data = chance.randbytes(4 * MANY_RANGES * step)
+    path = tmp_path / "capture"
+    path.write_bytes(data)
+    offsets = np.arange(0, len(data), step) + np.array(
+        [chance.randrange(1000) for _ in range(4 * MANY_RANGES)]
+    )
+    lengths = np.array([chance.randrange(1, 300) for _ in offsets])
+    starts, stops, positions = plan(offsets, lengths, np.zeros_like(offsets))
+    assert len(starts) == len(offsets)  # holes are not read
     out = np.empty(int((stops - starts).sum()), np.uint8)
     read_ranges(str(path), starts, stops, out)
     for offset, length, position in zip(offsets, lengths, positions, strict=True):
@@ -54,3 +81,11 @@ def test_a_capture_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(bytes(10))
     with pytest.raises(CaptureChanged, match="shorter"):
         read_ranges(str(path), np.array([5]), np.array([15]), np.empty(10, np.uint8))
+
+
+def test_many_ranges_of_a_capture_that_became_shorter_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(bytes(10 * MANY_RANGES - 5))
+    starts = 10 * np.arange(MANY_RANGES)
+    with pytest.raises(CaptureChanged, match="shorter"):
+        read_ranges(str(path), starts, starts + 10, np.empty(10 * MANY_RANGES, np.uint8))

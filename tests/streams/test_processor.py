@@ -18,8 +18,9 @@ from kdissect.capture.segment_index import (
     SEQ,
 )
 from kdissect.jit.rows import array_of, rows_of
+from kdissect.streams.endpoints import Endpoints, keys_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, ExchangeRow
-from kdissect.streams.processor import Endpoints, _key_of, _keys_of, _openings
+from kdissect.streams.processor import _openings
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.helpers.followed import VERSIONS, brief, follow, row
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -135,9 +136,9 @@ def test_keys_of_pieces_are_those_of_their_endpoints() -> None:
     ]
     columns = {name: pa.array(values, PIECES.field(name).type) for name, values in _by_name(ends).items()}
     pieces = pa.record_batch(columns)
-    assert _keys_of(pieces) == [_key_of(one) for one in ends]
-    assert _keys_of(pieces.slice(3, 5)) == [_key_of(one) for one in ends[3:8]]
-    assert len({*map(_key_of, ends)}) == len(ends)
+    assert keys_of(pieces) == [one.key for one in ends]
+    assert keys_of(pieces.slice(3, 5)) == [one.key for one in ends[3:8]]
+    assert len({one.key for one in ends}) == len(ends)
 
 
 def _by_name(ends: list[Endpoints]) -> dict[str, list[object]]:

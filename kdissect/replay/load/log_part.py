@@ -91,13 +91,13 @@ class _PartWriter:
 
     def add(self, batch: ExchangeBatch, places: FramePlaces | None) -> None:
         """Add the requests of a batch; `places` has the packets of the split that has just been read."""
-        self._facts.add(batch, self._processor.identities.__getitem__)
+        self._facts.add(batch, self._processor.endpoints.identity)
         status = batch.exchanges["status"]
         self._orphans += int((status == ORPHAN_RESPONSE).sum())
         rows = batch.exchanges[(status != ORPHAN_RESPONSE) & (status != SASL_TOKEN)]
         if not len(rows):
             return
-        identities = np.array(self._processor.identities, np.int64)
+        identities = self._processor.identities
         request, response = rows["request"], rows["response"]
         answered = response["start"] > 0
         from_b = array_of(self._processor.state.connections)["client_side"][rows["connection"]] == 1
@@ -216,7 +216,7 @@ class _PartWriter:
         known = array_of(self._processor.state.connections)
         found: dict[str, tuple[str, str, bool]] = {}
         for row, (identity, ends) in enumerate(
-            zip(self._processor.identities, self._processor.endpoints, strict=True)
+            zip(self._processor.identities.tolist(), self._processor.endpoints, strict=True)
         ):
             if identity in self._firsts:
                 a = format_address(format_ip(ends.a_host), ends.a_port)

@@ -22,6 +22,7 @@ from kdissect.report.aggregate import group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.streams import payload_reader
+from kdissect.streams.tcp import step_fold
 from kdissect.tables import array_batch, arrow_columns, header_columns
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
@@ -54,6 +55,7 @@ def compile_for_many() -> None:
     group_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
+    step_fold.call_all()
     arrow_columns.call_all()
     array_batch.call_all()
     header_columns.call_all()

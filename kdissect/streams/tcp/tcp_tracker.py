@@ -23,6 +23,7 @@ from kdissect.streams.carry.split_numbers import SplitNumbers, resumed_packets
 from kdissect.streams.carry.state_value import both_directions
 from kdissect.streams.carry.value_bytes import CarriedStateError, Value
 from kdissect.streams.tcp.follow import finish_tcp, follow
+from kdissect.streams.tcp.step_fold import fold_steps
 from kdissect.streams.tcp.tracker_state import (
     SpanRow,
     StepRow,
@@ -35,9 +36,6 @@ from kdissect.streams.tcp.tracker_state import (
 STEP_NS = 1_000_000_000
 STEPS_KEPT, SPANS_KEPT = 1 << 18, 1 << 16
 
-LOWEST = ("first_ns", "ack_min_ns", "reply_min_ns", "repeated_first_ns")  # 0: there is none
-HIGHEST = ("last_ns", "ack_max_ns", "reply_max_ns", "repeated_last_ns", "largest_acked")
-NEVER = np.iinfo(np.int64).max
 PACKETS = ("waiting_packet", "window_packet")  # of a direction
 CARRIED = ("connections", "directions", "current", "steps", "spans")
 LAYOUT = ";".join(str(dtype_of(kind).descr) for kind in (TcpConnectionRow, TcpDirectionRow, StepRow, SpanRow))
@@ -134,9 +132,20 @@ class TcpTracker:
         """Return the steps of all directions (rows of StepRow)."""
         return join_records(self._steps) if self._steps else array_of(self._state.steps)[:0]
 
+    def _take_steps(self) -> Records:
+        """Return the steps of all directions, and forget them part by part: both would take 100 MB."""
+        parts, self._steps = self._steps[::-1], []
+        steps = np.empty(sum(map(len, parts)), dtype_of(StepRow))
+        at = 0
+        while parts:
+            part = integers_of(parts.pop())
+            integers_of(steps)[at : at + len(part)] = part
+            at += len(part)
+        return steps
+
     def release_steps(self, most: int) -> Iterator[Records]:
         """Yield the steps in parts of at most so many rows, and forget them."""
-        steps, self._steps = self.steps(), []
+        steps = self._take_steps()
         for start in range(0, len(steps), most):
             yield steps[start : start + most]
 
@@ -174,34 +183,9 @@ class TcpTracker:
 
     def _lengthen_steps(self) -> None:
         self._state = self._state._replace(length_ns=2 * self._state.length_ns)
-        steps = join_records(self._steps)
+        steps = self._take_steps()
         steps["step"] //= 2
-        self._steps = [merge_steps(steps)]
+        steps.resize(fold_steps(steps), refcheck=False)
+        self._steps = [steps]
         for rows in (array_of(self._state.directions), array_of(self._state.current)):
             rows["step"] //= 2
-
-
-def merge_steps(steps: Records) -> Records:
-    """Return one row for each direction and step."""
-    order = np.lexsort((steps["step"], steps["direction"]))
-    steps = take_records(steps, order)
-    is_first = (
-        np.r_[True, (np.diff(steps["direction"]) != 0) | (np.diff(steps["step"]) != 0)]
-        if len(steps)
-        else np.zeros(0, np.bool_)
-    )
-    starts = np.flatnonzero(is_first)
-    if len(starts) == len(steps):
-        return steps
-    merged = take_records(steps, starts)
-    # Columns one after the other: adding up every twentieth number takes three times as long.
-    columns = np.ascontiguousarray(integers_of(steps).T)
-    for name, values in zip(steps.dtype.names or (), columns, strict=True):
-        if name in LOWEST:
-            lowest = np.minimum.reduceat(np.where(values == 0, NEVER, values), starts)
-            merged[name] = np.where(lowest == NEVER, 0, lowest)
-        elif name in HIGHEST:
-            merged[name] = np.maximum.reduceat(values, starts)
-        elif name not in ("direction", "step"):
-            merged[name] = np.add.reduceat(values, starts)
-    return merged

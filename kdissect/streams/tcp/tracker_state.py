@@ -139,7 +139,7 @@ class TcpState(NamedTuple):
     length_ns: int
 
 
-def new_tcp_state(length_ns: int, room: int = 1 << 10) -> TcpState:
+def new_tcp_state(length_ns: int, room: int = 1 << 12) -> TcpState:
     """Return an empty state with steps of `length_ns`, and room for `room` results."""
     return TcpState(
         connections=new_table(TcpConnectionRow, 0),

@@ -40,9 +40,10 @@ from kdissect.streams.carry.object_values import object_of, object_value
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.chunks import discard
+from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS_PASSED, State
-from kdissect.streams.processor import Endpoints, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.record_layer import Chunk

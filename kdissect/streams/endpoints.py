@@ -1,0 +1,95 @@
+"""The ends of connections: the canonical 4-tuple, its bytes, the number made of it, and a table of them.
+
+A capture may have 100,000 connections, each with an end in every batch of exchanges. So they are kept as rows
+of an array, and columns are taken for many rows at once.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kdissect.array_types import Int64s
+
+# Endpoints as bytes.
+KEY = np.dtype([("a_host", "V16"), ("a_port", ">i4"), ("b_host", "V16"), ("b_port", ">i4")])
+ROW = np.dtype([*((name, KEY[name]) for name in KEY.names or ()), ("identity", np.int64)])
+LEAST_ROWS = 64
+
+
+class Endpoints(NamedTuple):
+    """The canonical 4-tuple of a connection: A is the lower end; addresses as 16 bytes."""
+
+    a_host: bytes
+    a_port: int
+    b_host: bytes
+    b_port: int
+
+    @property
+    def key(self) -> bytes:
+        """The four as bytes: a batch may have 100,000 pieces, whose tuples took 2 us each."""
+        return b"".join((self.a_host, self.a_port.to_bytes(4), self.b_host, self.b_port.to_bytes(4)))
+
+
+def keys_of(pieces: pa.RecordBatch) -> list[bytes]:
+    """Return the endpoints of each piece (rows of PIECES) as `Endpoints.key`."""
+    keys = np.empty(pieces.num_rows, KEY)
+    for side in ("a", "b"):
+        host = pieces[f"{side}_host"]
+        keys[f"{side}_host"] = np.frombuffer(host.buffers()[1], "V16")[host.offset :][: len(host)]
+        keys[f"{side}_port"] = pieces[f"{side}_port"].to_numpy()
+    found: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
+    return found
+
+
+def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
+    """Return the number that names a connection.
+
+    It has 52 bits (exact in any JSON reader), and depends on nothing but the endpoints and the first time.
+    """
+    text = b"%b %d %b %d %d" % (*ends, first_time_ns)
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
+
+
+class EndpointTable:
+    """Endpoints and identity of each connection, by row."""
+
+    def __init__(self) -> None:
+        self._rows = np.zeros(LEAST_ROWS, ROW)
+        self._count = 0
+
+    def put(self, row: int, ends: Endpoints, identity: int) -> None:
+        """Set a row, which may be the one behind the last."""
+        if row >= len(self._rows):
+            grown = np.zeros(2 * len(self._rows), ROW)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
+        self._rows[row] = (*ends, identity)
+        self._count = max(self._count, row + 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, row: int) -> Endpoints:
+        return Endpoints(*self._rows[: self._count][row].tolist()[:-1])
+
+    def __iter__(self) -> Iterator[Endpoints]:
+        return (Endpoints(*row[:-1]) for row in self._rows[: self._count].tolist())
+
+    @property
+    def identities(self) -> Int64s:
+        """The identity of each connection."""
+        identities: Int64s = self._rows["identity"][: self._count]
+        return identities
+
+    def identity(self, row: int) -> int:
+        """Return the identity of a connection."""
+        return int(self._rows["identity"][row])
+
+    def column(self, name: str, rows: Int64s) -> NDArray[np.generic]:
+        """Return a field of some connections."""
+        column: NDArray[np.generic] = self._rows[name][rows]
+        return column
