@@ -2,7 +2,7 @@
 
 Descriptors say where payload lies. Small segments are read together with their neighbours in the file when
 the hole between them is cheaper to read than to skip: a task that needs most of a split reads it in one go,
-and one of forty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
+and one of twenty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
 then lies in one place without being copied again. Nothing is mapped: resident memory stays at the size of the
 buffer.
 """
@@ -18,7 +18,7 @@ from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import COMPILED
 
 # Bytes: to read a hole up to this size costs less than another system call.
-READ_THROUGH = 4 << 10
+READ_THROUGH = 2 << 10
 
 # Ranges from which on a compiled loop reads them; bytes of holes that the system reads ahead together with
 # what is wanted. Else a disk would be asked for every range on its own.
@@ -33,6 +33,7 @@ class CaptureChanged(Exception):
 LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
 BLOCK = 4 << 10  # bytes
 MOST_BLOCKS = 1 << 15  # of the segments of a split that are planned together
+DENSE = 8  # segments that are this thin in their part of the file leave hardly a block unused
 
 
 def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -47,9 +48,10 @@ def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int
     filled = np.flatnonzero(lengths)
     if len(filled) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(len(offsets), np.int64)
-    if int(lengths.sum()) >= LARGE * len(filled):
+    wanted, spread = int(lengths.sum()), int(np.ptp(offsets[filled]))
+    if wanted >= LARGE * len(filled):
         return _by_stream(offsets, lengths, streams, filled)
-    if are_many(len(filled)) and np.ptp(offsets[filled]) < MOST_BLOCKS * BLOCK:
+    if are_many(len(filled)) and spread < min(MOST_BLOCKS * BLOCK, DENSE * wanted):
         return _by_block(offsets, lengths)
     return _by_place(offsets, lengths, filled)
 

@@ -53,7 +53,7 @@ def test_scattered_segments_get_their_bytes(tmp_path: Path) -> None:
         assert out[position : position + length].tobytes() == data[offset : offset + length]
 
 
-@pytest.mark.parametrize("spread", [1 << 20, MOST_BLOCKS * BLOCK - 1, 2 * MOST_BLOCKS * BLOCK])
+@pytest.mark.parametrize("spread", [1 << 20, 5 << 20, MOST_BLOCKS * BLOCK - 1, 2 * MOST_BLOCKS * BLOCK])
 def test_many_small_segments_are_read_by_few_ranges(spread: int) -> None:
     chance = np.random.default_rng(1)
     lengths = chance.integers(0, 300, MANY_ROWS + 500)
