@@ -7,6 +7,9 @@ that are not singled out.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.model.call_figures import Figures, Latency
 from kdissect.report.model.findings import Location
@@ -18,6 +21,7 @@ from kdissect.report.query.topic_names import TopicNames
 
 MOST_CLIENTS, MOST_BROKERS, MOST_APIS = 300, 200, 256
 NOT_SINGLED_OUT = -1
+NO_REF = -1
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
@@ -62,6 +66,15 @@ class PageNames:
         if packet is None or file is None or file not in self.files:
             return None
         return packet * max(len(self.files), 1) + self.files[file]
+
+    def packet_refs(self, columns: TableColumns) -> Int64s:
+        """Return `row_ref` of each row, NO_REF for none."""
+        text = columns.text("capture_file")
+        numbers = [self.files.get(name, NO_REF) for name in text.texts.to_pylist()]
+        file = np.array([*numbers, NO_REF], np.int64)[text.numbers]
+        packet = columns.coalesce("request_packet", "response_packet")
+        known = columns.present("request_packet") | columns.present("response_packet")
+        return np.where(known & (file != NO_REF), packet * max(len(self.files), 1) + file, NO_REF)
 
     def row_ref(self, row: Mapping[str, Any]) -> int | None:
         """Return the packet of a row that has the columns of a location."""

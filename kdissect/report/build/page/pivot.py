@@ -114,13 +114,10 @@ def _fold_rows(names: PageNames, columns: TableColumns, slots: Int64s, sums: Seq
         columns.ints("step"),
         columns.ints("cell"),
     )
-    places = (
-        columns.arrow(name).to_pylist() for name in ("capture_file", "request_packet", "response_packet")
-    )
     return FoldRows(
         slots,
         np.column_stack(keys),
-        list(map(names.packet_ref, *places)),
+        names.packet_refs(columns),
         np.column_stack([columns.ints(name) for name in sums]),
     )
 

@@ -4,13 +4,14 @@ The page tries several details of a pivot until one fits. Loops over the rows to
 of a million exchanges.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.build.page.page_names import NOT_SINGLED_OUT
+from kdissect.report.aggregate.grouping import encode_range, group_rows
+from kdissect.report.build.page.page_names import NO_REF, NOT_SINGLED_OUT
 
 Slot = tuple[int, int, int]
 
@@ -25,13 +26,13 @@ class FoldRows(NamedTuple):
     """Client, broker, and connection or topic of each row."""
     keys: Int64s
     """API, kind of wait, step and cell of each row."""
-    refs: Sequence[int | None]
+    refs: Int64s
+    """The packet of each row as `PageNames.packet_ref`, NO_REF for none."""
     sums: Int64s
 
     def take(self, rows: Int64s) -> "FoldRows":
         """Return some of the rows."""
-        refs = [self.refs[row] for row in rows.tolist()]
-        return FoldRows(self.slots[rows], self.keys[rows], refs, self.sums[rows])
+        return FoldRows(*(column[rows] for column in self))
 
 
 def fold(
@@ -56,7 +57,7 @@ def fold(
     sums = rows.sums[chosen]
     series, steps, cells = (_starts(keys[:, :width]) for width in (SERIES_KEYS, STEP_KEYS, CELL_KEYS))
     counts = np.add.reduceat(sums[:, 0], cells).tolist()
-    refs = [rows.refs[row] for row in chosen[cells].tolist()]
+    refs = [None if ref == NO_REF else ref for ref in rows.refs[chosen[cells]].tolist()]
     triples = [
         value
         for cell in zip(keys[cells, CELL_KEYS - 1].tolist(), counts, refs, strict=True)
@@ -78,12 +79,12 @@ def fold(
 
 def _numbered(slots: Int64s) -> tuple[list[Slot], Int64s]:
     """Return the distinct slots in the order in which they come first, and the number of each row's."""
-    _, first, inverse = np.unique(slots, axis=0, return_index=True, return_inverse=True)
-    by_first = np.argsort(first)
-    number = np.empty(len(first), np.int64)
-    number[by_first] = np.arange(len(first))
-    listed = [(client, broker, other) for client, broker, other in slots[first[by_first]].tolist()]
-    return listed, number[inverse.reshape(-1)]
+    groups = group_rows(*map(encode_range, slots.T))
+    by_first = np.argsort(groups.first)
+    number = np.empty(groups.count, np.int64)
+    number[by_first] = np.arange(groups.count)
+    listed = [(client, broker, other) for client, broker, other in slots[groups.first[by_first]].tolist()]
+    return listed, number[groups.of]
 
 
 def _starts(keys: Int64s) -> Int64s:

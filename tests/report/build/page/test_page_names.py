@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_names import (
+    NO_REF,
     NOT_SINGLED_OUT,
     NumberedGroups,
     PageNames,
@@ -47,6 +50,18 @@ def test_a_packet_is_one_number_with_its_file(names):
     assert [several.packet_ref(file, 7) for file in ("a", "b", "c")] == [21, 22, 23]
     assert several.packet_ref("b", None, 5) == 16
     assert [several.packet_ref(*what) for what in (("a", None), (None, 7), ("other", 7))] == [None] * 3
+    places = [("a", None), (None, 7), ("other", 7), ("b", 7), ("c", 9)]
+    columns = TableColumns(
+        pa.table(
+            {
+                "capture_file": [file for file, _ in places],
+                "request_packet": pa.array([None] * len(places), pa.int64()),
+                "response_packet": pa.array([packet for _, packet in places], pa.int64()),
+            }
+        )
+    )
+    alone = [NO_REF if ref is None else ref for ref in map(several.packet_ref, *zip(*places, strict=True))]
+    assert several.packet_refs(columns).tolist() == alone
     assert names.row_ref({"capture_file": "shop.pcapng", "request_packet": None, "response_packet": 9}) == 9
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kdissect.report.build.page.page_names import NOT_SINGLED_OUT
+from kdissect.report.build.page.page_names import NO_REF, NOT_SINGLED_OUT
 from kdissect.report.build.page.pivot_fold import FoldRows, Slot, fold
 
 SUMS, LARGEST = 5, 2
@@ -52,7 +52,7 @@ def as_arrays(slots: Sequence[Slot], rows: Sequence[tuple[Any, ...]]) -> FoldRow
     return FoldRows(
         np.array(slots, np.int64).reshape(-1, 3),
         np.array([row[:4] for row in rows], np.int64).reshape(-1, 4),
-        [row[4] for row in rows],
+        np.array([NO_REF if row[4] is None else row[4] for row in rows], np.int64),
         np.array([row[-1] for row in rows], np.int64).reshape(-1, SUMS),
     )
 
