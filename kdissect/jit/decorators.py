@@ -117,7 +117,8 @@ def _file_reader() -> Callable[..., int]:
             data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
             number, address = ir.IntType(64), ir.IntType(8).as_pointer()
             kind = ir.FunctionType(number, [ir.IntType(32), address, number, number])
-            pread = cgutils.get_or_insert_function(builder.module, kind, "pread")  # type: ignore[no-untyped-call]
+            declare: Any = cgutils.get_or_insert_function
+            pread = declare(builder.module, kind, "pread")
             descriptor = builder.trunc(arguments[0], ir.IntType(32))
             place = builder.gep(data, [arguments[2]])
             return builder.call(pread, [descriptor, place, arguments[3], arguments[4]])

@@ -23,8 +23,8 @@ not grow with it (see `arrow_ipc`)."""
 PARTITION_CONNECTIONS = 5_000
 """Connections of one partition, by estimate.
 
-Of 100,000 short ones, workers with 3,500, 5,000 and 10,000 in a task took 286, 293 and 384 MiB at the peak.
-The whole run took 33, 28 and 26 s of processor time."""
+A capture of 100,000 short ones took workers 286, 293 and 384 MiB at the peak with 3,500, 5,000 and 10,000 in
+a task. The whole run took 33, 28 and 26 s of processor time."""
 
 MOST_PARTITIONS = 4096
 LONELY = 0.7  # share of all packets with which a partition goes on for long when all others are done

@@ -2,8 +2,9 @@
 
 Descriptors say where payload lies. Small segments are read together with their neighbours in the file when
 the hole between them is cheaper to read than to skip: a task that needs most of a split reads it in one go,
-and one of twenty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
-then lies in one place without being copied again. Nothing is mapped: resident memory stays at the size of the
+and one of twenty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments
+are read one by one, each behind the one before it in its stream: a frame of many segments then lies in one
+place without being copied again. Nothing is mapped: resident memory stays at the size of the
 buffer.
 """
 
@@ -167,7 +168,7 @@ def read_each(descriptor: int, starts: Int64s, stops: Int64s, out: Bytes) -> tup
 
 
 def read_ahead(descriptor: int, starts: Int64s, stops: Int64s) -> None:
-    """Tell the system what will be read, where that is scattered over parts of the file."""
+    """Announce to the system what will be read, as far as that is scattered over parts of the file."""
     if not hasattr(os, "posix_fadvise"):
         return
     order = np.argsort(starts, kind="stable")

@@ -6,19 +6,16 @@ import weakref
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_B_TO_A,
     FLAG_SYN,
     FLAGS,
-    PIECES,
     SEGMENT_COLUMNS,
     SEQ,
 )
 from kdissect.jit.rows import array_of, rows_of
-from kdissect.streams.endpoints import Endpoints, keys_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, ExchangeRow
 from kdissect.streams.processor import _openings
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
@@ -126,23 +123,6 @@ def test_a_processor_is_freed_when_nobody_holds_it(wire: Wire) -> None:
         assert gone() is None
     finally:
         gc.enable()
-
-
-def test_keys_of_pieces_are_those_of_their_endpoints() -> None:
-    rng = random.Random(4)
-    ends = [
-        Endpoints(rng.randbytes(16), rng.randrange(1 << 16), rng.randbytes(16), rng.randrange(1 << 16))
-        for _ in range(20)
-    ]
-    columns = {name: pa.array(values, PIECES.field(name).type) for name, values in _by_name(ends).items()}
-    pieces = pa.record_batch(columns)
-    assert keys_of(pieces) == [one.key for one in ends]
-    assert keys_of(pieces.slice(3, 5)) == [one.key for one in ends[3:8]]
-    assert len({one.key for one in ends}) == len(ends)
-
-
-def _by_name(ends: list[Endpoints]) -> dict[str, list[object]]:
-    return dict(zip(Endpoints._fields, map(list, zip(*ends, strict=True)), strict=True))
 
 
 def test_only_a_bare_syn_opens() -> None:

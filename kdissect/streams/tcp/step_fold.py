@@ -3,8 +3,8 @@
 In come rows of StepRow in the order in which they were finished, out come fewer of them, in the same memory.
 The steps of a direction are finished one after the other, so a row is folded into the row before it of the
 same direction, if both are of one step. Sorting a quarter of a million rows and adding up each column took
-0.2 s and three times their memory, and this takes 0.01 s. Where a clock steps back, two rows of one step may
-stay: whoever reads steps adds them up anyway.
+0.2 s and three times their memory. Two rows of one step may stay if a clock stepped back: whoever reads steps
+adds them up anyway.
 """
 
 import numpy as np

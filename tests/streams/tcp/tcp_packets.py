@@ -74,3 +74,12 @@ def followed(packets: list[Packet], cuts: tuple[int, ...] = (), **options: int) 
         tracker.feed(np.ascontiguousarray(columns[:, part]), np.zeros(len(part), np.int64), 1)
     tracker.close()
     return tracker
+
+
+def exchanges(seconds: int) -> list:
+    """Return a request every second, answered after 5 ms."""
+    packets = []
+    for second in range(seconds):
+        packets.append(data(1000 * second + 1, CLIENT, 10 * second, 10))
+        packets.append(ack(1000 * second + 6, SERVER, 10 * (second + 1)))
+    return packets
