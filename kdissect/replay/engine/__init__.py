@@ -9,6 +9,7 @@ In: a loaded capture and a known target. Out: one result for each captured reque
   connection, and when to look at it, `run_limits` what may be sent and when a pass ends,
   in all processes.
 - `fast_path` sends what waits for nothing without its handler, as the same bytes.
-- `dry_target` answers in memory (`--dry-target`); `produce_frames` reads for it what is written.
+- `dry_target` answers in memory (`--dry-target`), Produce requests by `dry_produces`; `produce_frames` reads
+  what they write.
 - `crash_recovery` saves what a killed one has sent.
 """

@@ -10,7 +10,6 @@ the replayer can send. Its verdict means nothing.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import count
@@ -20,8 +19,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, encode_response
 from kdissect.protocol.schema.definition import Field, Message, fields_at
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.engine.fast_path.expected_answer import expected_answer
-from kdissect.replay.engine.produce_frames import produced_in
+from kdissect.replay.engine.dry_produces import DryProduces
 from kdissect.replay.net.dry_transport import DryTransport
 from kdissect.replay.net.transport import TcpTransport
 from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, ReplaySettings
@@ -39,7 +37,6 @@ NEVER_ALIKE = frozenset(
     }
 )
 """The APIs whose responses have something new each time."""
-CORRELATION_BYTES, OFFSET_BYTES = 4, 8
 FIRST_WITH_SESSIONS, FLEXIBLE_FETCH, LAST_WITH_REPLICA = 7, 12, 14  # versions of Fetch
 
 
@@ -48,7 +45,7 @@ class DryBroker:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._offsets: defaultdict[tuple[object, int], int] = defaultdict(int)
+        self._produces = DryProduces()
         self._producers, self._sessions, self._members = count(1), count(1), count(1)
         self._names: dict[bytes, str] = {}
         self._fields: dict[int, Callable[[int, Tree], Tree]] = {
@@ -70,7 +67,7 @@ class DryBroker:
         """Return the response to a request."""
         key, version = frame[5] | frame[4] << 8, frame[7] | frame[6] << 8
         if key == ApiKey.PRODUCE:
-            return self._write(frame, version)
+            return self._produces.answer(frame, version)
         if key == ApiKey.FETCH:
             return _nothing_fetched(version, self._session(frame, version))
         if key in NEVER_ALIKE:
@@ -78,18 +75,6 @@ class DryBroker:
         if key in self._fields:
             return self._answer_again(key, version, frame[12:])
         return _usual(key, version)
-
-    def _write(self, frame: bytes, version: int) -> bytes:
-        produced = produced_in(frame, version)
-        expected = expected_answer(version, produced.partitions)
-        response, number = bytearray(expected.bits.to_bytes(expected.size, "big")), 0
-        for topic, indices in produced.partitions:
-            for index in indices:
-                base, position = self._offsets[topic, index], expected.offsets[number]
-                self._offsets[topic, index] = base + produced.records[number]
-                response[position : position + OFFSET_BYTES] = base.to_bytes(OFFSET_BYTES, "big")
-                number += 1
-        return bytes(response[CORRELATION_BYTES:])
 
     def _session(self, frame: bytes, version: int) -> int:
         """Return the session of a fetch, a new one if it asks for that; 0 for none."""

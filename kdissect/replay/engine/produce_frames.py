@@ -1,16 +1,24 @@
 """Subject of a Produce request, read from its frame without decoding it: partitions, and records in each.
 
 In: a frame with its length, and its version. Out: topics with their partitions as they stand in it, how many
-records each partition has by the header of its first batch, and the acks. The records are passed over.
+records each partition has by the header of its first batch, and where the last field of records stands. The
+records are passed over.
+
+Most requests write to one partition, and their records stand last. `records_span` finds them by where their
+length stands, which is the same in all requests like an earlier one.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
+from kdissect.protocol.codec.wire import write_uvarint
 from kdissect.replay.engine.fast_path.expected_answer import ProducedPartitions
 
 HEADER = 12  # bytes before the client id, with the length
 FLEXIBLE, WITH_TRANSACTION, WITH_IDS = 9, 3, 13  # versions
 RECORDS_AT = 57  # where a batch says how many records it has
+NO_TAGS = b"\0\0\0"  # behind the records: of the partition, the topic and the request
+LONGEST = ((1, 1 << 7), (2, 1 << 14), (3, 1 << 21), (4, 1 << 28))  # bytes of a length: numbers below
 
 
 class Produced(NamedTuple):
@@ -18,6 +26,7 @@ class Produced(NamedTuple):
 
     partitions: ProducedPartitions
     records: tuple[int, ...]
+    at: int  # where the length of the records of the last partition stands
 
 
 def produced_in(frame: bytes, version: int) -> Produced:
@@ -28,20 +37,57 @@ def produced_in(frame: bytes, version: int) -> Produced:
     if version >= WITH_TRANSACTION:
         reader.text()
     reader.at += 2 + 4  # acks, timeout
-    topics, records = [], []
+    topics, records, at = [], [], 0
     for _ in range(reader.size(4)):
         topic = reader.raw(16) if version >= WITH_IDS else reader.text().decode("utf-8", "replace")
         indices = []
         for _ in range(reader.size(4)):
             indices.append(int.from_bytes(reader.raw(4), "big"))
+            at = reader.at
             size = reader.size(4)
-            start = reader.at + RECORDS_AT
-            records.append(int.from_bytes(frame[start : start + 4], "big") if size > RECORDS_AT else 0)
+            records.append(records_in(frame, reader.at, reader.at + size))
             reader.at += size
             reader.tags()
         topics.append((topic, tuple(indices)))
         reader.tags()
-    return Produced(tuple(topics), tuple(records))
+    return Produced(tuple(topics), tuple(records), at)
+
+
+def records_in(frame: bytes, begin: int, stop: int) -> int:
+    """Return how many records the batch at frame[begin:stop] has by its header."""
+    start = begin + RECORDS_AT
+    return int.from_bytes(frame[start : start + 4], "big") if start < stop else 0
+
+
+def records_span(frame: bytes, at: int, compact: bool) -> tuple[int, int] | None:
+    """Return where the records of a frame lie whose length stands at `at`; None if they are not all its rest.
+
+    Behind them nothing may stand but empty tagged fields. A length that takes more bytes than it needs is not
+    looked for.
+    """
+    end = len(frame)
+    if not compact:
+        begin = at + 4
+        known = at < end and frame[at:begin] == length_of(end - begin, False)
+        return (begin, end) if known else None
+    stop = end - len(NO_TAGS)
+    for size, below in LONGEST:
+        begin = at + size
+        if stop - begin + 1 < below:
+            if begin <= stop and frame[at:begin] == length_of(stop - begin, True) and frame[stop:] == NO_TAGS:
+                return begin, stop
+            return None
+    return None
+
+
+@lru_cache(1 << 12)
+def length_of(size: int, compact: bool) -> bytes:
+    """Return how the length of records is written."""
+    if not compact:
+        return size.to_bytes(4, "big", signed=True)
+    out = bytearray()
+    write_uvarint(out, size + 1)
+    return bytes(out)
 
 
 class _Reader:

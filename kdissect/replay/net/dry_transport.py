@@ -31,14 +31,18 @@ class DryTransport(TcpTransport):
 
     def send(self, connection: Connection, data: bytes) -> None:
         """Have the broker answer a frame."""
-        pending = connection.pending
-        if not pending or pending[-1][0] != int.from_bytes(data[CORRELATION], "big"):
+        pending, correlation = connection.pending, data[CORRELATION]
+        if not pending or pending[-1][0] != int.from_bytes(correlation, "big"):
             return  # no response is due
         response = self._answer(data)
-        framed = b"".join(((len(response) + 4).to_bytes(4, "big"), data[CORRELATION], response))
+        framed = b"".join(((len(response) + 4).to_bytes(4, "big"), correlation, response))
+        waiting = self._responses.get(connection)
+        if waiting is not None:
+            waiting.append(framed)
+            return
         if not self._responses:
             asyncio.get_running_loop().call_soon(self._deliver)
-        self._responses.setdefault(connection, []).append(framed)
+        self._responses[connection] = [framed]
 
     def flush(self) -> None:
         """Do nothing: what was sent has arrived."""

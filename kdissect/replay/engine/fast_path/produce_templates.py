@@ -9,23 +9,18 @@ not of this form is left to the plain way.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kdissect.protocol.codec.wire import write_uvarint
 from kdissect.protocol.records.batches import HEADER_BYTES, whole_batches
 from kdissect.replay.engine.fast_path.expected_answer import INT64, ExpectedAnswer, TopicKey
-from kdissect.replay.engine.produce_frames import FLEXIBLE
+from kdissect.replay.engine.produce_frames import FLEXIBLE, NO_TAGS, length_of, records_span
 from kdissect.replay.handlers.produce import ZSTD_VERSION
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batch_of, rewritten_head
 
 VERSION, CORRELATION = slice(2, 4), slice(4, 8)  # in a captured frame
 AFTER_CORRELATION = CORRELATION.stop
 LENGTH = 4  # bytes before a frame that is sent
-NO_TAGS = b"\0\0\0"  # behind the records: of the partition, the topic and the request
 MOST_TEMPLATES, MOST_SIZES = 1 << 12, 8
-LONGEST = ((1, 1 << 7), (2, 1 << 14), (3, 1 << 21), (4, 1 << 28))  # bytes of a length: numbers below
-
 
 V = TypeVar("V")
 
@@ -84,9 +79,9 @@ class ProduceTemplates(Generic[V]):
         for size in self._sizes.get(connection, ()):
             known = self._known.get(frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size])
             if known is not None:
-                records = _records_behind(frame, size, int.from_bytes(frame[VERSION], "big") >= FLEXIBLE)
-                if records is not None:
-                    return *known, records
+                span = records_span(frame, size, int.from_bytes(frame[VERSION], "big") >= FLEXIBLE)
+                if span is not None:
+                    return *known, frame[slice(*span)]
         return None
 
     def learn(
@@ -102,13 +97,15 @@ class ProduceTemplates(Generic[V]):
         compact = int.from_bytes(frame[VERSION], "big") >= FLEXIBLE
         sent_version = int.from_bytes(sent.ready[LENGTH + 2 : LENGTH + 4], "big")
         sent_compact = sent_version >= FLEXIBLE
-        size = len(frame) - len(_tail(compact)) - len(records) - len(length_of(len(records), compact))
+        tail = NO_TAGS if compact else b""
+        size = len(frame) - len(tail) - len(records) - len(length_of(len(records), compact))
         if sent_version < ZSTD_VERSION or size < AFTER_CORRELATION:
             return
         begin = sent.position - len(length_of(len(records), sent_compact))
         back = sent.ready[sent.position + len(records) :]
         template = ProduceTemplate(sent.ready[LENGTH:begin], back, sent_compact, answer)
-        if _records_behind(frame, size, compact) != records or template.fill(records) != sent:
+        span = records_span(frame, size, compact)
+        if span is None or frame[slice(*span)] != records or template.fill(records) != sent:
             return
         if len(self._known) >= MOST_TEMPLATES:
             self.forget()
@@ -117,36 +114,6 @@ class ProduceTemplates(Generic[V]):
             sizes[MOST_SIZES - 1 :] = []
             sizes.insert(0, size)
         self._known[frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size]] = template, value
-
-
-def _records_behind(frame: bytes, at: int, compact: bool) -> bytes | None:
-    """Return the records of a captured frame whose length stands at `at`; None if it is not all of the rest.
-
-    A length that takes more bytes than it needs is left to the plain way.
-    """
-    tail = _tail(compact)
-    stop = len(frame) - len(tail)
-    if not compact:
-        begin = at + 4
-    else:
-        begin = at + next((size for size, below in LONGEST if stop - at - size + 1 < below), 0)
-    if not at < begin <= stop or frame[at:begin] != length_of(stop - begin, compact) or frame[stop:] != tail:
-        return None
-    return frame[begin:stop]
-
-
-def _tail(compact: bool) -> bytes:
-    return NO_TAGS if compact else b""
-
-
-@lru_cache(1 << 12)
-def length_of(size: int, compact: bool) -> bytes:
-    """Return how the length of records is written."""
-    if not compact:
-        return size.to_bytes(4, "big")
-    out = bytearray()
-    write_uvarint(out, size + 1)
-    return bytes(out)
 
 
 def only_partition(topics: Iterable[dict[str, Any]]) -> tuple[TopicKey, int, bytes] | None:

@@ -12,9 +12,9 @@ from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.fast_path.produce_templates import (
     FilledProduce,
     ProduceTemplates,
-    length_of,
     only_partition,
 )
+from kdissect.replay.engine.produce_frames import length_of
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.rewrite.batch_rewrite import batch_of, rewritten
 from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, Pace, ReplaySettings
