@@ -74,7 +74,9 @@ _AT = {name: calcsize(f">{_CODES[:index]}") for index, name in enumerate(BatchHe
 LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT = (
     _AT[name] for name in ("batch_length", "magic", "crc", "attributes")
 )
-LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT = _AT["last_offset_delta"], _AT["max_timestamp"]
+LAST_OFFSET_DELTA_AT, BASE_TIMESTAMP_AT, MAX_TIMESTAMP_AT = (
+    _AT[name] for name in ("last_offset_delta", "base_timestamp", "max_timestamp")
+)
 PRODUCER_ID_AT, PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT = (
     _AT[name] for name in ("producer_id", "producer_epoch", "base_sequence")
 )
@@ -140,6 +142,14 @@ def whole_batches(data: Bytes, start: int = 0, stop: int | None = None) -> Itera
             return
         yield BatchFrame(start, end, magic)
         start = end
+
+
+def is_only_batch(data: Bytes, start: int, stop: int) -> bool:
+    """Return whether data[start:stop] is one whole batch of magic 2, and nothing else."""
+    if stop - start < HEADER_BYTES:
+        return False
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(data, start + LENGTH_AT)
+    return bool(magic == 2 and start + PREFIX_BYTES + length == stop)
 
 
 def rest_of_field(data: Bytes, start: int) -> FieldRest | None:

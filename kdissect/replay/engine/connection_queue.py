@@ -20,7 +20,7 @@ import numpy as np
 
 from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.engine.schedule import DueTimes
-from kdissect.replay.load.replay_items import ReplayItem, column_blocks
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks, index_reader
 from kdissect.replay.load.request_table import ROWS_AT_ONCE
 
 NONE = -1  # no request
@@ -31,10 +31,11 @@ LOOKS_AT_ONCE = 1 << 12  # planned looks that are read at a time: less than 1 ms
 class WaitingItems:
     """Requests of one connection that have not begun, by their places in a sequence."""
 
-    __slots__ = ("_head", "_items", "_next", "_places")
+    __slots__ = ("_head", "_index_of", "_items", "_next", "_places")
 
     def __init__(self, items: Sequence[ReplayItem] = (), places: Sequence[int] = ()) -> None:
         self._items, self._places, self._next = items, array("i", places), 0
+        self._index_of = index_reader(items)
         self._head: ReplayItem | None = None
 
     def __len__(self) -> int:
@@ -46,6 +47,11 @@ class WaitingItems:
         return np.frombuffer(self._places, np.int32)[self._next :]
 
     @property
+    def index(self) -> int:
+        """The index of the next request; there must be one."""
+        return self._index_of(self._places[self._next])
+
+    @property
     def head(self) -> ReplayItem:
         """The next request; there must be one."""
         if self._head is None:
@@ -55,9 +61,13 @@ class WaitingItems:
     def popleft(self) -> ReplayItem:
         """Remove the next request, and return it."""
         head = self.head
+        self.skip()
+        return head
+
+    def skip(self) -> None:
+        """Remove the next request."""
         self._head = None
         self._next += 1
-        return head
 
     def drop_all(self) -> Int32s:
         """Remove all requests, and return their places."""

@@ -25,15 +25,12 @@ from kdissect.replay.engine.connection_queue import (
     connection_queues,
     drop_waiting,
 )
+from kdissect.replay.engine.fast_path.alike_in_flight import AlikeInFlight, AlikePath
+from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
-from kdissect.replay.engine.pass_results import (
-    PassOutcome,
-    RequestResult,
-    ResultTable,
-    is_new_error,
-    result_of,
-)
+from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
+from kdissect.replay.engine.request_accounts import LATE_NS, RequestAccounts
 from kdissect.replay.engine.request_times import EARLY_NS, RequestTimes
 from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
 from kdissect.replay.engine.schedule import Schedule
@@ -48,12 +45,11 @@ from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 
 DRAIN_NS = 5_000_000_000  # how long requests in flight are awaited when a pass is stopped
-LATE_NS = 2_000_000  # a request is late beyond this: timers of event loops count in ms
 MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
 IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
 PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
 ENOUGH_AHEAD = 4096  # prepared requests at pace asap, where every moment could also be used for sending
-DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
+DEPENDENCY = "dependency"  # the cause of delay that is another request
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +77,10 @@ class Player:
         self.context, self.pool, self.spool = setup.context, setup.pool, setup.spool
         self._items, self._finished = setup.items, setup.finished
         self._limits, self._prepared = setup.limits, setup.prepared
+        self._accounts = RequestAccounts(setup.results, setup.spool, setup.limits, setup.pool)
         self._gates = setup.context.gates
         self._fast_path = FastPath(setup.context, setup.pool, self._end_in_flight)
+        self._alike_path = AlikePath(self._fast_path, self._end_alike)
         self._times = RequestTimes(
             setup.schedule, setup.replay_input.items, setup.context.settings.max_gap_ns
         )
@@ -243,8 +241,7 @@ class Player:
         queue.advancing, queue.blocked = True, False
         waiting = queue.waiting
         while waiting and not self.stopped:
-            item = waiting.head
-            due_ns = self._times.due_ns(item)
+            due_ns = self._due_ns(queue)
             if due_ns is None:
                 break
             now_ns = self.pool.now_ns
@@ -254,12 +251,19 @@ class Player:
                 break
             if not self._may_begin(queue, now_ns):
                 break
-            waiting.popleft()
             queue.begin_head(due_ns, now_ns)
-            self._begin(queue, item, due_ns)
+            self._begin(queue, due_ns)
         queue.advancing = False
         if not waiting and not queue.in_flight and queue.open:
             self._close(queue)
+
+    def _due_ns(self, queue: ConnectionQueue) -> int | None:
+        """Return when the head of a queue is due; None as long as that is not known."""
+        if not self._times.thinks:
+            prepared = self._prepared.seen(queue.waiting.index)
+            if isinstance(prepared, AlikeProduce):
+                return self._times.planned_ns(prepared.first_ns)
+        return self._times.due_ns(queue.waiting.head)
 
     def _may_begin(self, queue: ConnectionQueue, now_ns: int) -> bool:
         """Return whether the head of a queue may begin; if not, it will be looked at again."""
@@ -288,14 +292,32 @@ class Player:
 
     # One request
 
-    def _begin(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int) -> None:
-        """Send a request, by the fast path if it was prepared and nothing has to be waited for."""
-        self._limits.begin(queue, item.request.frame.size, self.pool.now_ns)
-        prepared = self._prepared.take(item.request.index) or self._prepared.make_now(item)
+    def _begin(self, queue: ConnectionQueue, due_ns: int) -> None:
+        """Send the head of a queue, by the fast path if it was prepared and nothing has to be waited for."""
+        waiting, now_ns = queue.waiting, self.pool.now_ns
+        prepared = self._prepared.take(waiting.index)
+        if isinstance(prepared, AlikeProduce):
+            self._limits.begin(queue, len(prepared.frame), now_ns)
+            if self._alike_path.send(queue, prepared, due_ns):
+                waiting.skip()
+                queue.cause = ""
+                return
+            item, prepared = waiting.popleft(), prepared.whole()
+        else:
+            item = waiting.popleft()
+            self._limits.begin(queue, item.request.frame.size, now_ns)
+            found = prepared or self._prepared.make_now(item)
+            prepared = found.whole() if isinstance(found, AlikeProduce) else found
         if prepared is not None and self._fast_path.send(queue, item, prepared, due_ns):
             queue.cause = ""
         else:
             self._handle(queue, item, due_ns)
+
+    def _end_alike(self, request: AlikeInFlight) -> None:
+        """Account for a request like an earlier one, which was answered with success."""
+        index = request.alike.request
+        self._accounts.good(index, request.due_ns, request.cause, request)
+        self._end(request.queue, index, request.received_ns)
 
     def _end_in_flight(self, request: InFlightRequest) -> None:
         """Account for a request that went by the fast path."""
@@ -337,43 +359,16 @@ class Player:
         answers: Sequence[Answer],
         request: InFlightRequest | None = None,
     ) -> None:
-        """Account for a request that was sent, and let the next one begin.
-
-        `cause` is why it may have been sent late. The fast path has looked at the answers of its `request`:
-        if they are good, or stand for none that is looked at, no error is searched for.
-        """
-        index = item.request.index
-        if request is not None and request.good and len(answers) == 1:  # nearly always
-            answer = answers[0]
-            sent_ns, frame = answer.sent_ns, answer.frame
-            assert sent_ns is not None
-            assert frame is not None
-            late = sent_ns - due_ns > LATE_NS
-            cause = (cause or answer.held or SELF) if late else ""
-            self.results.append_answered(index, due_ns, cause, answer, self.spool.add(frame))
-            self._limits.note(self.pool.now_ns, False, False)
-            self._end(queue, index, answer.received_ns)
-            return
-        result = result_of(index, answers, self.spool.put)
-        result.due_ns = due_ns
-        if (result.lag_ns or 0) > LATE_NS:
-            result.cause = cause or next((answer.held for answer in answers if answer.held), "") or SELF
-        stands_for = 1 if request is None else request.stands_for
-        error = request is None or not request.good
-        if stands_for:
-            failed = error and is_new_error(answers, result, bool(item.error))
-            self._limits.note(self.pool.now_ns, failed, error and result.throttle_ms > 0, stands_for)
-        self.results.append(result)
-        self._end(queue, index, result.received_ns)
+        """Account for a request that was sent (see `RequestAccounts.sent`), and let the next one begin."""
+        answered_ns = self._accounts.sent(item, due_ns, cause, answers, request)
+        self._end(queue, item.request.index, answered_ns)
 
     def _fail(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int, failure: Exception) -> None:
         """Account for a request that could not be sent; what is not its own fault ends the pass."""
-        index, reason = item.request.index, str(failure)
-        disposition = failure.bucket if isinstance(failure, SkipRequest) else Disposition.POLICY
         if not isinstance(failure, SkipRequest):
-            self.stop(reason)
-        self.results.append(RequestResult(index, disposition, reason, due_ns))
-        self._end(queue, index, None)
+            self.stop(str(failure))
+        self._accounts.failed(item.request.index, due_ns, failure)
+        self._end(queue, item.request.index, None)
 
     def _end(self, queue: ConnectionQueue, index: int, received_ns: int | None) -> None:
         """Begin what waited for a request: the next one of its connection, and others."""

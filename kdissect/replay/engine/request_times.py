@@ -40,9 +40,13 @@ class RequestTimes:
     def due_ns(self, item: ReplayItem) -> int | None:
         """Return when a request is due; None as long as the answer that its client waited for is missing."""
         if not self.thinks or item.anchor < 0:
-            return self.schedule.start_ns + self._due_times.of(item.request.first_ns)
+            return self.planned_ns(item.request.first_ns)
         ended_ns = self._ended_ns[item.anchor]
         return None if ended_ns == NONE else ended_ns + self.schedule.think_ns(item.gap_ns)
+
+    def planned_ns(self, first_ns: int) -> int:
+        """Return when a request of this captured time is due that waits for no answer."""
+        return self.schedule.start_ns + self._due_times.of(first_ns)
 
     def note_end(self, index: int, now_ns: int) -> None:
         """Note that a request has ended."""

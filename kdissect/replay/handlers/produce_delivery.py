@@ -265,18 +265,28 @@ def learn_taken(
     captured: Mapping[TopicPartition, int],
 ) -> None:
     """Note the same of a response without errors: `offsets` are those that it gives, batch by batch."""
-    producers, positions, writes = context.producers, context.positions, context.leaders.writes
+    index = item.request.index
     for (partition, batch, numbering, sequence, _), offset in zip(sent, offsets, strict=True):
         if numbering is not None:
-            producers.ended(numbering, sequence, batch.records, True)
-        producers.note_attempt(item.request.index, partition, True)
-        writes.clear(partition)
-        known = captured.get(partition)
-        if known is not None and offset >= 0:
-            positions.add_written(partition, known, batch.records, offset)
+            context.producers.ended(numbering, sequence, batch.records, True)
+        learn_written(context, index, partition, batch.records, captured.get(partition), offset)
         if offset >= 0:
-            positions.set_bounds(partition, end=offset + batch.records)
             _note_open(context, item, batch)
+
+
+def learn_written(
+    context: ReplayContext,
+    index: int,
+    partition: TopicPartition,
+    records: int,
+    captured: int | None,
+    offset: int,
+) -> None:
+    """Note that the target wrote records of a request at an offset; below 0: it does not tell where."""
+    context.producers.note_attempt(index, partition, True)
+    context.leaders.writes.clear(partition)
+    if offset >= 0:
+        context.positions.note_written(partition, captured, records, offset)
 
 
 def _note_open(context: ReplayContext, item: ReplayItem, batch: CapturedBatch) -> None:

@@ -8,17 +8,18 @@ kept twice they would cost more than they save.
 import marshal
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
 from kdissect.replay.load.request_table import Request
-from kdissect.replay.load.spool import Spool, SpoolSlot
+from kdissect.replay.load.spool import RANGE_BITS, Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
 
 MOST_BYTES = 4096  # of a frame
 MOST_REPEATED = 1 << 11  # bodies
 WINDOW_BYTES = 1 << 16  # are read at once: bodies lie in the order in which most of them are asked for
+NO_WINDOW = (0, b"")
 
 
 class DecodedCache:
@@ -91,6 +92,23 @@ class CapturedMessages:
         """Return the body of a request, which the caller may change; empty for one that cannot be decoded."""
         body = self._cache.get(request.index, self.frame)
         return decode_request(self.frame(request.frame) or b"").body or {} if body is None else body
+
+    def frames(self, positions: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        """Return the frames at some positions, empty ones where the size is 0.
+
+        Most lie behind each other, so a part of each file is read at once.
+        """
+        windows: dict[int, tuple[int, bytes]] = {}  # by file: where it begins, and its bytes
+        found = []
+        for at, size in zip(positions, sizes, strict=True):
+            file = at >> RANGE_BITS
+            begin, window = windows.get(file, NO_WINDOW)
+            start = at - begin
+            if start < 0 or start + size > len(window):
+                window = (self.frame(SpoolSlot(at, max(size, WINDOW_BYTES))) or b"") if size else b""
+                start, windows[file] = 0, (at, window)
+            found.append(window[start : start + size])
+        return found
 
     def response(self, request: Request) -> Tree:
         """Return the body of the captured response.

@@ -4,7 +4,7 @@ A `ReplayItem` is made when somebody wants one, so what it says is changed here 
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -82,6 +82,15 @@ def indices_of(items: Sequence[ReplayItem], places: Int32s) -> Int64s:
     if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
         return items.numbers[places].astype(np.int64)
     return np.array([items[place].request.index for place in places.tolist()], np.int64)
+
+
+def index_reader(items: Sequence[ReplayItem]) -> Callable[[int], int]:
+    """Return what gives the index of the request at a place of any items."""
+    if isinstance(items, ReplayItems):
+        return int
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        return items.places.__getitem__
+    return lambda place: items[place].request.index
 
 
 def distinct_of(items: Sequence[ReplayItem], name: str) -> set[int]:

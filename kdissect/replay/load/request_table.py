@@ -266,7 +266,11 @@ READERS: Mapping[str, Callable[[Request], int]] = {
     "key": lambda request: request.key,
     "first_ns": lambda request: request.first_ns,
     "answered_ns": lambda request: NONE if request.answered_ns is None else request.answered_ns,
+    "frame_at": lambda request: request.frame.at,
     "frame_size": lambda request: request.frame.size,
+    "response_at": lambda request: NONE if request.response is None else request.response.at,
+    "response_size": lambda request: 0 if request.response is None else request.response.size,
+    "response_complete": lambda request: request.response_complete,
     "in_flight": lambda request: request.in_flight,
 }
 

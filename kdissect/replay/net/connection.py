@@ -110,12 +110,29 @@ class Connection:
             return done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
         answer = Answer(part, Disposition.NO_ANSWER_DUE, None, now_ns, None, self.node, len(frame) - 4, held)
         if not part.answerless:
-            deadline_ns = now_ns + self.deadline_ns + min(part.wait_ms, LONGEST_WAIT_MS) * 1_000_000
+            deadline_ns = now_ns + self.deadline_ns + wait_ns_of(part)
             self.pending.append((correlation_id, deadline_ns, answer, done))
         self.transport.send(self, frame)
         if part.answerless:
             done(answer)
         return None
+
+    def takes(self, now_ns: int) -> bool:
+        """Return whether what is sent now goes out at once."""
+        return self.ready and not self._held and now_ns >= self.muted_until_ns and not self.closed
+
+    def put_pieces(
+        self, pieces: list[bytes | memoryview], wait_ns: int, answer: Answer, done: Callable[[Answer], None]
+    ) -> None:
+        """Send a frame that is encoded, in pieces, of which the second is left for the correlation id.
+
+        It goes out at `answer.sent_ns`; `wait_ns` is how long the target may take before it responds.
+        """
+        correlation_id = self._correlation_id = self._correlation_id % CORRELATION_IDS + 1
+        pieces[1] = correlation_id.to_bytes(4, "big")
+        sent_ns = answer.sent_ns or 0
+        self.pending.append((correlation_id, sent_ns + self.deadline_ns + wait_ns, answer, done))
+        self.transport.send(self, b"".join(pieces))
 
     def release(self, now_ns: int) -> None:
         """Send what was held, as far as it may be sent by now."""
@@ -189,6 +206,11 @@ class Connection:
             disposition = Disposition.CLOSED
         for part, done, _ in held:
             done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node))
+
+
+def wait_ns_of(part: Part) -> int:
+    """Return how long a part lets the target wait before it responds."""
+    return min(part.wait_ms, LONGEST_WAIT_MS) * 1_000_000
 
 
 def encode_part(part: Part, correlation_id: int) -> bytes:

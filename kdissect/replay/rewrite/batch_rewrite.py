@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kdissect.protocol.records.batches import (
     ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
     CODEC_BITS,
     CONTROL,
     CRC_AT,
@@ -22,6 +23,8 @@ from kdissect.protocol.records.batches import (
     LOG_APPEND_TIME,
     MAGIC_AT,
     PREFIX_BYTES,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
     TRANSACTIONAL,
     read_header,
     rest_of_field,
@@ -32,8 +35,10 @@ from kdissect.protocol.records.record_decoder import Record, RecordFault, read_r
 from kdissect.protocol.records.record_encoder import encode_batch
 from kdissect.replay.disposition import Disposition, SkipRequest
 
-# The fields that a header's checksum covers: attributes to number of records.
-COVERED_HEAD = struct.Struct(">h4sqqqhi4s")
+TIMES, PRODUCER = struct.Struct(">qq"), struct.Struct(">qhi")  # fields of a header
+TIMES_AT, PRODUCER_AT = BASE_TIMESTAMP_AT - ATTRIBUTES_AT, PRODUCER_ID_AT - ATTRIBUTES_AT
+BEHIND_AT = RECORD_COUNT_AT - ATTRIBUTES_AT
+NO_OFFSET, NO_EPOCH = bytes(8), b"\xff\xff\xff\xff"
 SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 
 
@@ -155,33 +160,41 @@ def rewritten_head(
 ) -> bytes:
     """Return only the header of what `rewritten` returns; the batch needs no more than its header either."""
     refuse_control(batch)
-    data = batch.data
-    base, latest = batch.base_timestamp, batch.max_timestamp
+    base, latest, times = batch.base_timestamp, batch.max_timestamp, b""
     if shift_ms and base >= 0:
-        base, latest = base + shift_ms, latest + shift_ms
+        times = _packed(TIMES, base + shift_ms, latest + shift_ms)
+    return head_with(batch.data, producer_id, producer_epoch, base_sequence, times)
+
+
+def head_with(
+    data: bytes, producer_id: int, producer_epoch: int, base_sequence: int, times: bytes = b""
+) -> bytes:
+    """Return the header with which `data` begins with another producer and sequence, and with these times.
+
+    The checksum is patched. Without times they stay. Raise SkipRequest for numbers that do not fit.
+    """
     before = data[ATTRIBUTES_AT:HEADER_BYTES]
+    producer = _packed(PRODUCER, producer_id, producer_epoch, base_sequence)
+    after = b"".join((before[:TIMES_AT], times or before[TIMES_AT:PRODUCER_AT], producer, before[BEHIND_AT:]))
+    if before[1] & LOG_APPEND_TIME:
+        after = b"".join((before[:1], bytes((before[1] & ~LOG_APPEND_TIME,)), after[2:]))
+    checksum = data[CRC_AT:ATTRIBUTES_AT]
+    if before != after:
+        behind = PREFIX_BYTES + int.from_bytes(data[LENGTH_AT:PREFIX_BYTES], "big") - HEADER_BYTES
+        old = int.from_bytes(checksum, "big")
+        checksum = patched_crc32c(old, before, after, behind).to_bytes(4, "big")
+    # A client does not know the offset, nor the leader's epoch.
+    return b"".join(
+        (NO_OFFSET, data[LENGTH_AT:PREFIX_BYTES], NO_EPOCH, data[MAGIC_AT:CRC_AT], checksum, after)
+    )
+
+
+def _packed(form: struct.Struct, *values: int) -> bytes:
     try:
-        after = COVERED_HEAD.pack(
-            batch.attributes & ~LOG_APPEND_TIME,
-            before[2:6],
-            base,
-            latest,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            before[36:],
-        )
+        return form.pack(*values)
     except struct.error as wrong:
         reason = f"new values do not fit into the header of a batch: {wrong}"
         raise SkipRequest(Disposition.UNDECODABLE, reason) from wrong
-    checksum = data[CRC_AT:ATTRIBUTES_AT]
-    if before != after:
-        old = int.from_bytes(checksum, "big")
-        checksum = patched_crc32c(old, before, after, batch.size - HEADER_BYTES).to_bytes(4, "big")
-    # A client does not know the offset, nor the leader's epoch.
-    return b"".join(
-        (bytes(8), data[LENGTH_AT:PREFIX_BYTES], b"\xff\xff\xff\xff", data[MAGIC_AT:CRC_AT], checksum, after)
-    )
 
 
 def codec_of(batch: CapturedBatch) -> int:

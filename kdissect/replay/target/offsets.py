@@ -188,6 +188,14 @@ class Positions:
         known.turn += 1
         known.batches.add(captured, records, target)
 
+    def note_written(
+        self, partition: TopicPartition, captured: int | None, records: int, target: int
+    ) -> None:
+        """Learn from a batch that the target wrote; without a captured offset only where its log ends."""
+        if captured is not None:
+            self.add_written(partition, captured, records, target)
+        self.set_bounds(partition, end=target + records)
+
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
         """Learn how far a client's fetch on the target went: `following` is the offset behind its records."""
         self.client(client, partition).offset = following

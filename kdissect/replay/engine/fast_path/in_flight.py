@@ -14,7 +14,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Part
 from kdissect.replay.engine.connection_queue import ConnectionQueue
 from kdissect.replay.engine.fast_path.expected_answer import AnswerCache
-from kdissect.replay.engine.fast_path.prepared_requests import PreparedPart, PreparedRequest
+from kdissect.replay.engine.fast_path.prepared_parts import PreparedPart, PreparedRequest
 from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
 from kdissect.replay.handlers.fetch_patience import missing_before_fetch
 from kdissect.replay.handlers.produce_batches import OutgoingBatch, numbered_now
@@ -187,7 +187,7 @@ class InFlightProduce(InFlightRequest):
         if context.order.missing_begin(written, self.item.request.first_ns) is not None:
             return False
         if not self.prepared.numbered:
-            self.ask([(each.part, partial(self._take, each, each.batches)) for each in parts])
+            self.ask([(each.part, partial(self.take, each, each.batches)) for each in parts])
             return True
         batches = [batch for each in parts for batch in each.batches]
         version = parts[0].part.version
@@ -201,11 +201,12 @@ class InFlightProduce(InFlightRequest):
             heads = tuple(
                 [(position, batch.data) for position, batch in zip(each.positions, own, strict=True)]
             )
-            asked.append((Part(*each.part[:-1], heads), partial(self._take, each, own)))
+            asked.append((Part(*each.part[:-1], heads), partial(self.take, each, own)))
         self.ask(asked)
         return True
 
-    def _take(self, part: PreparedPart, batches: tuple[OutgoingBatch, ...], answer: Answer) -> None:
+    def take(self, part: PreparedPart, batches: tuple[OutgoingBatch, ...], answer: Answer) -> None:
+        """Account for the answer to a part."""
         frame, expected, context = answer.frame, part.expected, self.path.context
         if frame is not None and expected is not None and expected.matches(frame):
             offsets = [

@@ -12,42 +12,27 @@ much is prepared ahead. A request whose turn comes earlier is prepared then: tha
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.protocol.api_keys import READ, ApiKey
-from kdissect.protocol.codec.messages import CodecError, encode_request
-from kdissect.protocol.records.batches import HEADER_BYTES
-from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.protocol.codec.messages import CodecError
+from kdissect.replay.disposition import SkipRequest
 from kdissect.replay.effects import ANY, Part
-from kdissect.replay.engine.fast_path.expected_answer import ExpectedAnswer, TopicKey, expected_answer
-from kdissect.replay.engine.fast_path.produce_templates import (
-    FilledProduce,
-    ProduceTemplates,
-    only_partition,
+from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce, AlikeProduces
+from kdissect.replay.engine.fast_path.prepared_parts import (
+    PreparedPart,
+    PreparedRequest,
+    encoded_part,
+    prepare_produce,
 )
-from kdissect.replay.handlers.fetch import FetchQuestion, fetch_question
+from kdissect.replay.handlers.fetch import fetch_question
 from kdissect.replay.handlers.metadata import metadata_body
-from kdissect.replay.handlers.produce import chosen_now
-from kdissect.replay.handlers.produce_batches import (
-    OutgoingBatch,
-    make_parts,
-    route_of,
-    sent_batches,
-    version_of,
-)
-from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.pass_state import Batches, Texts
+from kdissect.replay.load.replay_items import ReplayItem, request_column
 from kdissect.replay.request_numbers import RequestNumbers
-from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
-from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.coordinators import GROUP_FIELD, GROUPS_FIELD, TRANSACTION_FIELD
@@ -56,8 +41,9 @@ from kdissect.replay.target.leaders import LEAST_METADATA
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # prepared at a time; a request takes 2 KB beside its bytes
 PATIENCE_S, AT_ONCE = 2.0, 1000  # seconds before the clock starts, and requests between two looks at it
 FETCH_PARTITION_BYTES = 500  # of memory, for each partition that a fetch names
-NO_OFFSETS: dict[TopicPartition, int] = {}
-LEFT_TO_HANDLER = (Disposition.POLICY, "is left to its handler")
+FIRST_BLOCK, LARGEST_BLOCK = 16, 512  # requests that are searched together for those like earlier ones,
+BLOCK_BYTES = 1 << 20  # and bytes of their frames
+ALIKE_COST, PLAIN_COST = 1, 8  # of those that are prepared at once
 
 READS = (
     READ
@@ -70,54 +56,20 @@ READS = (
 """The APIs beside Metadata that any node answers."""
 
 
-class PreparedPart(NamedTuple):
-    """An encoded part; of Produce also its batches, and the response if all goes well."""
-
-    part: Part
-    batches: tuple[OutgoingBatch, ...] = ()
-    positions: tuple[int, ...] = ()  # of each batch, in the bytes
-    expected: ExpectedAnswer | None = None
-
-
-class PreparedRequest(NamedTuple):
-    """A request that can be sent at once.
-
-    In parts, or a fetch, whose parts need its positions and sessions.
-    """
-
-    parts: tuple[PreparedPart, ...]
-    question: FetchQuestion | None = None
-    captured_offsets: dict[TopicPartition, int] = NO_OFFSETS  # of its batches, on the captured cluster
-    produced: Batches | None = None  # its batches, for the files of the run
-    nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
-    size: int = 0  # bytes of memory
-    numbered: bool = False  # its batches get a producer and a number when its turn comes
-
-    @property
-    def first_node(self) -> int | None:
-        """Return the node that it goes to first; None if that is not known yet."""
-        return self.parts[0].part.node if self.parts else next(iter(self.nodes), None)
-
-
-class LikeRequest(NamedTuple):
-    """The first of Produce requests that are alike, but for their records."""
-
-    version: int  # in which they are sent
-    prepared: PreparedRequest
-    notes: Texts  # on how it was rewritten
-
-
 class PreparedRequests:
     """Requests that are prepared: in the order of the capture, and no more than there is room for.
 
     The room is filled before the clock starts, and again in idle moments while it runs.
     """
 
-    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] | None = None) -> None:
+    def __init__(self, context: ReplayContext, items: Sequence[ReplayItem] | None = None) -> None:
         """Without items nothing is prepared."""
-        self._context, self._items = context, iter(items or ())
-        self._prepared: dict[int, PreparedRequest] = {}  # by index
-        self._templates = ProduceTemplates[LikeRequest]()
+        self._context, self._items = context, items or ()
+        self._place = 0  # in the items, of the next one to be looked at
+        self._alike = AlikeProduces(context)
+        self._block: dict[int, AlikeProduce] = {}  # those of the next items that are like earlier ones
+        self._block_size = self._block_stop = 0
+        self._prepared: dict[int, PreparedRequest | AlikeProduce] = {}  # by index
         self._passed = RequestNumbers(
             np.uint8
         )  # 1 for requests that had their turn before they were prepared
@@ -135,30 +87,54 @@ class PreparedRequests:
         """Return whether there are more requests to prepare, and room for them."""
         return not self._exhausted and len(self._prepared) < MOST_REQUESTS and self._bytes < MOST_BYTES
 
-    def make(self, most_requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
-        """Prepare more: look at so many requests, or fewer if so many bytes are made of them."""
+    def make(self, most_requests: int = 1 << 59, most_bytes: int = MOST_BYTES) -> None:
+        """Prepare more: look at so many requests, or fewer if so many bytes are made of them.
+
+        There may be more of those that are like earlier ones, as many as take the same time.
+        """
         if self._turn != self._context.cluster.turn:
             self._forget()
-        stop = self._bytes + most_bytes
-        while most_requests and self._bytes < stop and self.wanting:
-            item = next(self._items, None)
-            if item is None:
+        stop, left = self._bytes + most_bytes, most_requests * PLAIN_COST
+        while left > 0 and self._bytes < stop and self.wanting:
+            place = self._place
+            if place >= self._block_stop and not self._search_block():
                 self._exhausted = True
                 break
-            index = self._last_index = item.request.index
+            self._place = place + 1
+            found = self._block.get(place) or self._items[place]
+            index = self._last_index = (
+                found.request if isinstance(found, AlikeProduce) else found.request.index
+            )
             if index < len(passed := self._passed.values) and passed[index]:
                 continue
-            most_requests -= 1
-            prepared = _prepare(self._context, item, self._templates)
+            prepared: PreparedRequest | AlikeProduce | None
+            if isinstance(found, AlikeProduce):
+                left -= ALIKE_COST
+                prepared = self._alike.noted(found)
+            else:
+                left -= PLAIN_COST
+                prepared = self._prepare(found)
             if prepared is not None:
                 self._prepared[index] = prepared
                 self._bytes += prepared.size
 
-    def seen(self, index: int) -> PreparedRequest | None:
+    def _search_block(self) -> bool:
+        """Search the next requests for those that are like earlier ones. Return False if none is left.
+
+        Blocks grow, since the first requests of connections are like none.
+        """
+        place = self._place
+        self._block_size = min(max(2 * self._block_size, FIRST_BLOCK), LARGEST_BLOCK)
+        sizes = request_column(self._items, "frame_size", place, place + self._block_size)
+        self._block_stop = place + max(int((sizes.cumsum() <= BLOCK_BYTES).sum()), min(len(sizes), 1))
+        self._block = self._alike.among(self._items, place, self._block_stop)
+        return place < self._block_stop
+
+    def seen(self, index: int) -> PreparedRequest | AlikeProduce | None:
         """Return a prepared request whose turn has not come; None if it is not prepared."""
         return self._prepared.get(index)
 
-    def take(self, index: int) -> PreparedRequest | None:
+    def take(self, index: int) -> PreparedRequest | AlikeProduce | None:
         """Return a prepared request whose turn has come.
 
         None if it is not prepared, or leaders have moved since.
@@ -173,7 +149,7 @@ class PreparedRequests:
             self._passed[index] = 1
         return None
 
-    def make_now(self, item: ReplayItem) -> PreparedRequest | None:
+    def make_now(self, item: ReplayItem) -> PreparedRequest | AlikeProduce | None:
         """Return a request prepared whose turn has come, and that was not prepared for the present leaders.
 
         None if its handler has to send it.
@@ -181,7 +157,7 @@ class PreparedRequests:
         looked_at = self._exhausted or item.request.index <= self._last_index
         if looked_at and item.request.index > self._stale_index:
             return None
-        return _prepare(self._context, item, self._templates)
+        return self._prepare(item)
 
     def _forget(self) -> None:
         """Drop all that was prepared for other leaders."""
@@ -189,38 +165,31 @@ class PreparedRequests:
         for index in self._prepared:
             self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._prepared.clear()
-        self._templates.forget()
+        self._alike.forget()
+        self._block, self._block_size, self._block_stop = {}, 0, 0
         self._bytes = 0
 
+    def _prepare(self, item: ReplayItem) -> PreparedRequest | AlikeProduce | None:
+        """Return a request prepared; None for one that its handler has to send, or to skip."""
+        context, key = self._context, item.request.key
+        if item.refusal is not None or not can_be_prepared(context, item):
+            return None
+        try:
+            if key == ApiKey.PRODUCE:
+                return self._alike.find(item) or self._alike.learn(item, prepare_produce(context, item))
+            return _prepare_fetch(context, item) if key == ApiKey.FETCH else _prepare_read(context, item)
+        except (SkipRequest, CodecError):
+            context.notes.forget(item.request.index)
+            return None
 
-def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
+
+def prepare_requests(context: ReplayContext, items: Sequence[ReplayItem]) -> PreparedRequests:
     """Return as many requests prepared as there is room and, before anything is sent, patience for."""
     prepared = PreparedRequests(context, items)
     deadline = time.monotonic() + PATIENCE_S
     while prepared.wanting and time.monotonic() < deadline:
         prepared.make(AT_ONCE)
     return prepared
-
-
-def _prepare(
-    context: ReplayContext, item: ReplayItem, templates: ProduceTemplates[LikeRequest]
-) -> PreparedRequest | None:
-    """Return a request prepared; None for one that its handler has to send, or to skip."""
-    if item.refusal is not None or not can_be_prepared(context, item):
-        return None
-    try:
-        if item.request.key == ApiKey.PRODUCE:
-            prepared = _prepare_produce(context, item, templates)
-        elif item.request.key == ApiKey.FETCH:
-            prepared = _prepare_fetch(context, item)
-        else:
-            prepared = _prepare_read(context, item)
-    except (SkipRequest, CodecError):
-        context.notes.forget(item.request.index)
-        return None
-    if prepared.question is not None:
-        return prepared
-    return prepared._replace(size=sum(len(each.part.ready) for each in prepared.parts))
 
 
 def can_be_prepared(context: ReplayContext, item: ReplayItem) -> bool:
@@ -241,7 +210,7 @@ def _prepare_read(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
         version = context.rewriter.version(item)
         body = context.rewriter.rewrite(item, body, version)
     part = Part(key, version, body, client_id=context.rewriter.client_id(item))
-    return PreparedRequest((PreparedPart(_encoded(part)),))
+    return PreparedRequest.of((PreparedPart(encoded_part(part)),))
 
 
 def _prepare_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
@@ -250,144 +219,3 @@ def _prepare_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
     leaders = (context.cluster.leader(context.names.topic(topic), number) for topic, number in named)
     nodes = tuple(node for node in islice(leaders, 1) if node != ANY)
     return PreparedRequest((), question, nodes=nodes, size=FETCH_PARTITION_BYTES * len(named))
-
-
-def _prepare_produce(
-    context: ReplayContext, item: ReplayItem, templates: ProduceTemplates[LikeRequest]
-) -> PreparedRequest:
-    """Prepare the batches of a request, from its bytes if it is like an earlier one.
-
-    Raise SkipRequest if the handler has to wait, or to send several rounds.
-    """
-    frame, version = context.captured.frame(item.request.frame) or b"", version_of(context, item)
-    prepared = _prepare_like(context, item, version, frame, templates)
-    if prepared is None:
-        body = context.captured.request(item.request)
-        prepared = _prepare_anew(context, item, body, version)
-        _learn(context, item, body, version, frame, prepared, templates)
-    return prepared
-
-
-def _prepare_like(
-    context: ReplayContext,
-    item: ReplayItem,
-    version: int,
-    frame: bytes,
-    templates: ProduceTemplates[LikeRequest],
-) -> PreparedRequest | None:
-    """Return a request prepared from the bytes of an earlier one; None if there is none like it."""
-    found = templates.find(item.request.connection, frame)
-    if found is None or found[1].version != version:
-        return None
-    template, like, records = found
-    filled = template.fill(records)
-    if filled is None or (item.transaction and filled.batch.producer_id < 0):
-        return None
-    (first,) = like.prepared.parts
-    partition = first.batches[0].partition
-    response = context.captured.frame(item.request.response) if item.request.response_complete else None
-    offset = template.offset(response)
-    if offset is None:
-        offsets = captured_offsets(context, item)
-    else:
-        offsets = {partition: offset} if offset >= 0 else {}
-    if like.notes:
-        context.notes.by_request[item.request.index] = like.notes
-    batch = first.batches[0]._replace(batch=filled.batch)
-    part = first.part._replace(ready=filled.ready)
-    produced = tuple((name, filled.batch.records) for name, _ in like.prepared.produced or ())
-    return like.prepared._replace(
-        parts=(PreparedPart(part, (batch,), (filled.position,), first.expected),),
-        captured_offsets=offsets or NO_OFFSETS,
-        produced=produced,
-        numbered=filled.batch.producer_id >= 0,
-    )
-
-
-def _learn(
-    context: ReplayContext,
-    item: ReplayItem,
-    body: Tree,
-    version: int,
-    frame: bytes,
-    prepared: PreparedRequest,
-    templates: ProduceTemplates[LikeRequest],
-) -> None:
-    """Have later requests prepared like this one, if it has one batch only."""
-    only = only_partition(body["topic_data"])
-    if only is None or len(prepared.nodes) != 1:
-        return
-    topic, partition, records = only
-    (part,) = prepared.parts
-    sent = FilledProduce(part.part.ready, part.positions[0], part.batches[0].batch)
-    answer = expected_answer(item.request.version or 0, ((topic, (partition,)),))
-    notes = context.notes.by_request.get(item.request.index, ())
-    like = LikeRequest(version, prepared, notes)
-    templates.learn(item.request.connection, frame, records, sent, answer, like)
-
-
-def _prepare_anew(context: ReplayContext, item: ReplayItem, body: Tree, version: int) -> PreparedRequest:
-    """Prepare the batches of a request. Raise SkipRequest if it is left to its handler."""
-    if version < FIRST_BATCH_VERSION:
-        raise SkipRequest(*LEFT_TO_HANDLER)
-    chosen = chosen_now(context, item, body, version)
-    batches = {
-        (context.names.topic(partition[0]), partition[1]): _outgoing(partition, batch)
-        for partition, captured in chosen
-        for batch in captured
-    }
-    several = len(batches) < sum(len(captured) for _, captured in chosen)
-    leaderless = any(route_of(context, item, partition)[1] == ANY for partition, _ in chosen)
-    nameless = item.transaction and any(each.batch.producer_id < 0 for each in batches.values())
-    if several or leaderless or nameless:
-        raise SkipRequest(*LEFT_TO_HANDLER)
-    outgoing = make_parts(context, item, body, version, list(batches.values()))
-    parts = tuple(_produce_part(context, part, batches) for part in outgoing)
-    in_order = [batch for each in parts for batch in each.batches]
-    return PreparedRequest(
-        parts,
-        None,
-        captured_offsets(context, item) or NO_OFFSETS,
-        tuple(sent_batches(context, in_order)),
-        tuple(each.part.node for each in parts for _ in each.batches),
-        numbered=in_order[0].batch.producer_id >= 0,
-    )
-
-
-def _outgoing(partition: TopicPartition, batch: CapturedBatch) -> OutgoingBatch:
-    """Return a batch as a client sends it; an idempotent one gets its header when its turn comes."""
-    captured = batch.producer_id, batch.producer_epoch, batch.base_sequence
-    return OutgoingBatch(partition, batch, None, -1, rewritten(batch, *captured))
-
-
-def _produce_part(
-    context: ReplayContext, part: Part, batches: dict[TopicPartition, OutgoingBatch]
-) -> PreparedPart:
-    """Encode a part, and find its batches in the bytes: they stand in its order, with little between them."""
-    encoded = _encoded(part)
-    asked: list[tuple[TopicKey, tuple[int, ...]]] = []
-    inside, positions, position = [], [], 0
-    for topic in part.body["topic_data"]:
-        name = topic.get("name") or context.names.name_of(topic["topic_id"]) or ""
-        indices = tuple(fields["index"] for fields in topic["partition_data"])
-        asked.append((topic.get("name") or topic["topic_id"], indices))
-        for index in indices:
-            outgoing = batches[name, index]
-            position = encoded.ready.index(outgoing.data[:HEADER_BYTES], position)
-            positions.append(position)
-            position += len(outgoing.data)
-            header = outgoing.batch._replace(data=outgoing.batch.data[:HEADER_BYTES])
-            inside.append(outgoing._replace(batch=header, data=b""))
-    expected = expected_answer(part.version, tuple(asked))
-    return PreparedPart(encoded, tuple(inside), tuple(positions), expected)
-
-
-def _encoded(part: Part) -> Part:
-    header = {
-        "request_api_key": part.key,
-        "request_api_version": part.version,
-        "correlation_id": 0,
-        "client_id": part.client_id,
-    }
-    frame = encode_request(header, part.body)
-    return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})

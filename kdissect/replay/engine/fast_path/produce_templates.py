@@ -8,7 +8,7 @@ meant in the earlier request. Behind the records nothing may stand but empty tag
 not of this form is left to the plain way.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kdissect.protocol.records.batches import HEADER_BYTES, whole_batches
@@ -54,9 +54,9 @@ class ProduceTemplate(NamedTuple):
         ready = b"".join((whole.to_bytes(LENGTH, "big"), self.front, size, head, rest, self.back))
         return FilledProduce(ready, position, batch._replace(data=records[:HEADER_BYTES]))
 
-    def offset(self, response: bytes | None) -> int | None:
+    def offset(self, response: bytes) -> int | None:
         """Return the offset that a captured response tells; None if it is not the one of success."""
-        if response is None or not self.answer.matches(response):
+        if not self.answer.matches(response):
             return None
         position = self.answer.offsets[0]
         return int.from_bytes(response[position : position + INT64], "big", signed=True)
@@ -74,14 +74,20 @@ class ProduceTemplates(Generic[V]):
         self._known.clear()
         self._sizes.clear()
 
-    def find(self, connection: int, frame: bytes) -> tuple[ProduceTemplate, V, bytes] | None:
-        """Return the template of a frame, its value, and the records of the frame; None if none is known."""
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, connection: int, frame: bytes) -> tuple[ProduceTemplate, V, int, int] | None:
+        """Return the template of a frame, its value, and where the records of the frame begin and end.
+
+        None if none is known.
+        """
         for size in self._sizes.get(connection, ()):
             known = self._known.get(frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size])
             if known is not None:
                 span = records_span(frame, size, int.from_bytes(frame[VERSION], "big") >= FLEXIBLE)
                 if span is not None:
-                    return *known, frame[slice(*span)]
+                    return *known, *span
         return None
 
     def learn(
@@ -91,9 +97,12 @@ class ProduceTemplates(Generic[V]):
         records: bytes,
         sent: FilledProduce,
         answer: ExpectedAnswer,
-        value: V,
+        value: Callable[[ProduceTemplate], V],
     ) -> None:
-        """Learn from a request that was prepared in the plain way, unless its form cannot be repeated."""
+        """Learn from a request that was prepared in the plain way, unless its form cannot be repeated.
+
+        `value` returns what is kept with a template.
+        """
         compact = int.from_bytes(frame[VERSION], "big") >= FLEXIBLE
         sent_version = int.from_bytes(sent.ready[LENGTH + 2 : LENGTH + 4], "big")
         sent_compact = sent_version >= FLEXIBLE
@@ -113,7 +122,7 @@ class ProduceTemplates(Generic[V]):
         if size not in sizes:
             sizes[MOST_SIZES - 1 :] = []
             sizes.insert(0, size)
-        self._known[frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size]] = template, value
+        self._known[frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size]] = template, value(template)
 
 
 def only_partition(topics: Iterable[dict[str, Any]]) -> tuple[TopicKey, int, bytes] | None:

@@ -7,6 +7,8 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine import player
 from kdissect.replay.engine.fast_path import prepared_requests
+from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce
+from kdissect.replay.engine.fast_path.prepared_parts import PreparedRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests, can_be_prepared
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
@@ -23,7 +25,7 @@ def test_requests_are_made_ready_as_far_ahead_as_there_is_room(
     taken: list[bool] = []
 
     class Watched(prepared_requests.PreparedRequests):
-        def take(self, index: int) -> prepared_requests.PreparedRequest | None:
+        def take(self, index: int) -> PreparedRequest | AlikeProduce | None:
             assert len(self) <= 3
             found = super().take(index)
             taken.append(found is not None)
@@ -47,7 +49,7 @@ def test_without_a_schedule_few_are_made_ready_ahead(
     ready: list[int] = []
 
     class Watched(prepared_requests.PreparedRequests):
-        def take(self, index: int) -> prepared_requests.PreparedRequest | None:
+        def take(self, index: int) -> PreparedRequest | AlikeProduce | None:
             ready.append(len(self))
             return super().take(index)
 
@@ -104,6 +106,11 @@ def test_batches_whose_times_move_are_not_prepared() -> None:
     assert not can_be_prepared(context, loaded.items[0])
 
 
+def whole(prepared: PreparedRequest | AlikeProduce | None) -> PreparedRequest | None:
+    """Return a request in its parts, whichever way it was prepared."""
+    return prepared.whole() if isinstance(prepared, AlikeProduce) else prepared
+
+
 def test_a_request_whose_turn_comes_first_is_prepared_then() -> None:
     script, wanted, known = Script(), settings(), topology({"t-orders": 3})
     for time_ms in range(4):
@@ -114,7 +121,8 @@ def test_a_request_whose_turn_comes_first_is_prepared_then() -> None:
     made, ahead = PreparedRequests(context, loaded.items), PreparedRequests(context, loaded.items)
     ahead.make()
     made.make(1)
-    assert [made.make_now(item) == ahead.seen(item.request.index) for item in loaded.items] == [
+    found = [(made.make_now(item), ahead.seen(item.request.index)) for item in loaded.items]
+    assert [whole(now) == whole(earlier) for now, earlier in found] == [
         False,  # which was prepared, and is there to be taken
         *[True] * 4,
     ]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from contextlib import closing
-
 import pytest
 
 from kdissect.replay.engine.fast_path.expected_answer import expected_answer
-from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.fast_path.produce_templates import (
     FilledProduce,
     ProduceTemplates,
     only_partition,
 )
 from kdissect.replay.engine.produce_frames import length_of
-from kdissect.replay.engine.run import Replay
 from kdissect.replay.rewrite.batch_rewrite import batch_of, rewritten
-from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, Pace, ReplaySettings
-from tests.helpers.conversations import CAPTURES
 from tests.helpers.paper_cluster import batch
 
 HEAD, CORRELATION = bytes.fromhex("0000 0009"), bytes.fromhex("01020304")
@@ -41,7 +34,7 @@ def sent_of(records: bytes) -> FilledProduce:
 
 def templates_of(records: bytes, frame: bytes) -> ProduceTemplates[str]:
     templates = ProduceTemplates[str]()
-    templates.learn(7, frame, records, sent_of(records), ANSWER, "like this")
+    templates.learn(7, frame, records, sent_of(records), ANSWER, lambda _template: "like this")
     return templates
 
 
@@ -51,9 +44,9 @@ def test_a_request_that_differs_in_its_records_only_is_made_of_the_bytes_of_an_e
     assert len(other) != len(batch())
     found = templates.find(7, frame_of(other))
     assert found is not None
-    template, value, records = found
-    assert (value, records) == ("like this", other)
-    assert template.fill(records) == sent_of(other)
+    template, value, begin, stop = found
+    assert (value, frame_of(other)[begin:stop]) == ("like this", other)
+    assert template.fill(other) == sent_of(other)
     assert templates.find(8, frame_of(other)) is None  # of another connection
     templates.forget()
     assert templates.find(7, frame_of(other)) is None
@@ -75,7 +68,7 @@ def test_a_request_that_differs_in_its_records_only_is_made_of_the_bytes_of_an_e
 )
 def test_a_frame_of_another_form_is_left_to_the_plain_way(frame: bytes) -> None:
     found = templates_of(batch(), frame_of(batch())).find(7, frame)
-    assert found is None or found[0].fill(found[2]) is None
+    assert found is None or found[0].fill(frame[found[2] : found[3]]) is None
 
 
 def test_records_that_are_not_one_batch_are_left_to_the_plain_way() -> None:
@@ -92,7 +85,7 @@ def test_nothing_is_learnt_from_a_request_that_cannot_be_repeated() -> None:
     old = sent_of(batch())
     ready = old.ready[:6] + b"\x00\x03" + old.ready[8:]  # before zstd
     templates = ProduceTemplates[str]()
-    templates.learn(7, frame_of(batch()), batch(), old._replace(ready=ready), ANSWER, "")
+    templates.learn(7, frame_of(batch()), batch(), old._replace(ready=ready), ANSWER, lambda _template: "")
     assert templates.find(7, frame_of(batch())) is None
 
 
@@ -102,38 +95,3 @@ def test_a_request_to_several_partitions_has_no_records_of_its_own() -> None:
     assert only_partition([one, one]) is None
     assert only_partition([one | {"partition_data": [{"index": 3, "records": None}]}]) is None
     assert only_partition([]) is None
-
-
-@pytest.mark.parametrize("capture", ["steady", "transactions", "broker-restart"])
-def test_recorded_requests_are_prepared_as_in_the_plain_way(
-    capture: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = ReplaySettings(
-        (DRY_TARGET,), dry_partitions=1, known_target=DRY_CLUSTER, groups=Groups.OFF, pace=Pace.ASAP
-    )
-    asked = dataclasses.replace(asked, topic_map={"audit": "a-much-longer-name-of-the-topic"})
-    with closing(Replay(asked, [str(CAPTURES / f"{capture}.pcapng")])) as replay:
-        replay.learn()
-
-        def prepared() -> tuple[list[object], list[object]]:
-            context = replay.context()
-            made = PreparedRequests(context, replay.loaded.items)
-            made.make()
-            indices = range(len(replay.loaded.items))
-            return [made.seen(each) for each in indices], [
-                context.notes.by_request.get(each) for each in indices
-            ]
-
-        found: list[bool] = []
-        find = ProduceTemplates.find
-
-        def noted_find(self: ProduceTemplates[object], connection: int, frame: bytes) -> object:
-            known = find(self, connection, frame)
-            found.append(known is not None)
-            return known
-
-        monkeypatch.setattr(ProduceTemplates, "find", noted_find)
-        by_templates = prepared()
-        monkeypatch.setattr(ProduceTemplates, "find", lambda *_: None)
-        assert by_templates == prepared()
-        assert sum(found) > len(found) / 3
