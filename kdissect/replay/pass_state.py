@@ -122,9 +122,18 @@ class RequestValues(MutableMapping[int, V]):
         return self._values.values[self._numbers[index] - 1]
 
     def __setitem__(self, index: int, value: V) -> None:
+        self.put(index, self.number_of(value))
+
+    def number_of(self, value: V) -> int:
+        """Return the number of a value, for `put`."""
+        return self._values.number(value) + 1
+
+    def put(self, index: int, number: int) -> None:
+        """Set the value of a request by its number."""
         numbers = self._numbers.room(index)
-        self._count += not numbers[index]
-        numbers[index] = self._values.number(value) + 1
+        if not numbers[index]:
+            self._count += 1
+        numbers[index] = number
 
     def __delitem__(self, index: int) -> None:
         if index not in self:
@@ -231,6 +240,11 @@ class ReadOrder:
         """Return a produce that wrote before one of these captured offsets and has not ended."""
         missing = (self.missing_write(partition, offset) for partition, offset in followings)
         return next((each for each in missing if each is not None), None)
+
+    @property
+    def awaits_begins(self) -> bool:
+        """Return whether any request waits for a fetch by which a share group begins to read."""
+        return self._shares.has_begins
 
     def missing_begin(self, partitions: Iterable[TopicPartition], sent_ns: int) -> int | None:
         """Return a fetch by which a share group begins to read partitions before they are written.

@@ -1,8 +1,9 @@
 """Processor time of a request of a replay log that is sent to a target in memory.
 
-    python -m tests.bench.replay_ceiling LOG [--api NAME] [--requests N] [--profile]
+    python -m tests.bench.replay_ceiling LOG [--api NAME] [--processes P] [--requests N] [--profile]
 
-In: a log, of which the first N requests are sent (or the first of one API), all by this process. Out: the
+In: a log, of which this process sends the first N requests (or the first of one API), as the first one of P
+processes would (1): a process with fewer connections has fewer requests in each of its turns. Out: the
 processor time of each, from preparing it to its result, the answer of the target included. The decoding of
 one small Produce request is the yardstick for the machine, as in `replay_cpu`. `--profile` also prints the
 functions that take most of it.
@@ -26,6 +27,7 @@ from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.engine.pass_worker import PassWorker, WorkerSetup, warm_up
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.run_limits import StopSignal
+from kdissect.replay.engine.sharding import components_of, shard_requests
 from kdissect.replay.load.replay_items import sent_mask
 from kdissect.replay.load.request_table import Chosen
 from kdissect.replay.net.transport import now_ns
@@ -35,7 +37,7 @@ from tests.bench.replay_cpu import yardstick
 REQUESTS, SHOWN = 60_000, 45
 
 
-def settings_for(api: str | None) -> ReplaySettings:
+def settings_for(api: str | None, processes: int) -> ReplaySettings:
     """Return how a log is sent to memory, as fast as it goes."""
     keys = frozenset(key for key in APIS if api in (None, api_name(key)))
     chosen = ExchangeFilter(apis=keys) if api else ExchangeFilter()
@@ -45,20 +47,20 @@ def settings_for(api: str | None) -> ReplaySettings:
         filter=lambda _begin_ns: chosen,
         groups=Groups.OFF,
         pace=Pace.ASAP,
-        processes=1,
+        processes=processes,
         dry_partitions=1,
     )
 
 
-def measured(log: str, api: str | None, requests: int, profile: cProfile.Profile | None) -> str:
+def measured(chosen: argparse.Namespace, profile: cProfile.Profile | None) -> str:
     """Send requests of a log, and return what each took."""
-    with closing(Replay(settings_for(api), [log])) as replay:
+    with closing(Replay(settings_for(chosen.api, chosen.processes), [chosen.log])) as replay:
         replay.learn()
         context = replay.context()
         replay.run_alone(context.discovery.learn_bounds())
-        items = replay.loaded.items
-        places = np.flatnonzero(sent_mask(items))[:requests].astype(np.int32)
-        shard = Chosen(items, array("i", places.tobytes()))
+        share = shard_requests(replay.loaded, replay.settings, components_of(replay.loaded))[0]
+        places = share.numbers[np.flatnonzero(sent_mask(share))[: chosen.requests]]
+        shard = Chosen(share.every, array("i", places.astype(np.int32).tobytes()))
         replay.spool.flush()
         setup = WorkerSetup(replay.loaded, context, shard, replay.settings, replay.spool, StopSignal())
         warm_up()
@@ -82,11 +84,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("log")
     parser.add_argument("--api")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--requests", type=int, default=REQUESTS)
     parser.add_argument("--profile", action="store_true")
     chosen = parser.parse_args()
     profile = cProfile.Profile() if chosen.profile else None
-    print(measured(chosen.log, chosen.api, chosen.requests, profile))
+    print(measured(chosen, profile))
     if profile is not None:
         pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(SHOWN)
 

@@ -30,6 +30,7 @@ CASTAGNOLI = 0x82F63B78  # the polynomial, bits reversed
 MASK = 0xFFFFFFFF
 ONE = 1 << 31  # x^0
 MOST_BITS = 36  # of a length in bits
+FEW_BYTES = 1024
 
 
 def checksum_holds(data: bytes, start: int, stop: int) -> bool | None:
@@ -50,6 +51,9 @@ def checksum_holds(data: bytes, start: int, stop: int) -> bool | None:
 
 def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
     """Return the checksum after `before` became `after`, of the same length, with `behind` bytes behind."""
+    if behind <= FEW_BYTES:  # then zeros in their place are read sooner than a product is made
+        zeros = bytes(behind)
+        return checksum ^ int(crc32c(before + zeros)) ^ int(crc32c(after + zeros))
     difference = crc32c(before) ^ crc32c(after)
     return checksum ^ int(_multiply(_power_of_x(8 * behind), difference))
 

@@ -31,15 +31,16 @@ LOOKS_AT_ONCE = 1 << 12  # planned looks that are read at a time: less than 1 ms
 class WaitingItems:
     """Requests of one connection that have not begun, by their places in a sequence."""
 
-    __slots__ = ("_head", "_index_of", "_items", "_next", "_places")
+    __slots__ = ("_head", "_index_of", "_items", "_next", "_places", "left")
 
     def __init__(self, items: Sequence[ReplayItem] = (), places: Sequence[int] = ()) -> None:
         self._items, self._places, self._next = items, array("i", places), 0
         self._index_of = index_reader(items)
         self._head: ReplayItem | None = None
+        self.left = len(self._places)  # how many there are, sooner than `len` tells
 
     def __len__(self) -> int:
-        return len(self._places) - self._next
+        return self.left
 
     @property
     def places(self) -> Int32s:
@@ -68,11 +69,12 @@ class WaitingItems:
         """Remove the next request."""
         self._head = None
         self._next += 1
+        self.left -= 1
 
     def drop_all(self) -> Int32s:
         """Remove all requests, and return their places."""
         places = self.places
-        self._next, self._head = len(self._places), None
+        self._next, self._head, self.left = len(self._places), None, 0
         return places
 
 

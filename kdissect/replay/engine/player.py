@@ -32,7 +32,7 @@ from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
 from kdissect.replay.engine.request_accounts import LATE_NS, RequestAccounts
 from kdissect.replay.engine.request_times import EARLY_NS, RequestTimes
-from kdissect.replay.engine.run_limits import RecentEnds, RunLimits
+from kdissect.replay.engine.run_limits import IN_FLIGHT_CAP, RecentEnds, RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
@@ -84,6 +84,7 @@ class Player:
         self._times = RequestTimes(
             setup.schedule, setup.replay_input.items, setup.context.settings.max_gap_ns
         )
+        self._at_once = setup.schedule.pace is Pace.ASAP  # so every request is due from the start on
         self._queues = connection_queues(setup.items, setup.replay_input.caps)
         queues = list(self._queues.values())
         self._timers = TimerQueue(self._times.planned(setup.items, queues), queues)
@@ -180,7 +181,7 @@ class Player:
     def next_ns(self) -> int | None:
         """Return the time at which the next request is due or some can be prepared; None: never."""
         due_ns = self._timers.next_ns
-        if not self._prepares:
+        if (self._at_once and len(self._prepared) >= ENOUGH_AHEAD) or not self._prepared.wanting:
             return due_ns
         idle_ns = self.pool.now_ns + IDLE_NS
         return idle_ns if due_ns is None else min(due_ns, idle_ns)
@@ -188,8 +189,8 @@ class Player:
     @property
     def _prepares(self) -> bool:
         """Return whether more requests should be prepared ahead."""
-        enough = self._times.schedule.pace is Pace.ASAP and len(self._prepared) >= ENOUGH_AHEAD
-        return self._prepared.wanting and not enough
+        prepared = self._prepared
+        return prepared.wanting and not (self._at_once and len(prepared) >= ENOUGH_AHEAD)
 
     def wake(self) -> None:
         """Begin what is due, but not so much at once that answers have to wait."""
@@ -239,12 +240,12 @@ class Player:
         if queue.advancing:
             return
         queue.advancing, queue.blocked = True, False
-        waiting = queue.waiting
-        while waiting and not self.stopped:
-            due_ns = self._due_ns(queue)
+        waiting, at_once = queue.waiting, self._at_once
+        while waiting.left and not self.stopped:
+            now_ns = self.pool.now_ns
+            due_ns = self._times.schedule.start_ns if at_once else self._due_ns(queue)
             if due_ns is None:
                 break
-            now_ns = self.pool.now_ns
             if due_ns > now_ns:
                 if self._times.thinks:
                     self._timers.add_alarm(queue, due_ns)
@@ -254,7 +255,7 @@ class Player:
             queue.begin_head(due_ns, now_ns)
             self._begin(queue, due_ns)
         queue.advancing = False
-        if not waiting and not queue.in_flight and queue.open:
+        if not waiting.left and not queue.in_flight and queue.open:
             self._close(queue)
 
     def _due_ns(self, queue: ConnectionQueue) -> int | None:
@@ -269,6 +270,9 @@ class Player:
         """Return whether the head of a queue may begin; if not, it will be looked at again."""
         if queue.unsent != NONE:
             queue.block(DEPENDENCY)
+            return False
+        if queue.in_flight >= queue.most_in_flight:  # as nearly always, when one of its requests has begun
+            queue.block(IN_FLIGHT_CAP)
             return False
         wait = self._limits.may_send(queue, now_ns)
         if wait is None:
@@ -375,8 +379,11 @@ class Player:
         self._limits.end(queue)
         if received_ns is not None:
             self._last_answer_ns = received_ns
-        self._settle(index, received_ns)
-        if queue.blocked or self._times.thinks or not queue.waiting:  # else its next request has its time
+        thinks = self._times.thinks
+        if thinks:
+            self._times.note_end(index, received_ns or self.pool.now_ns)
+        self._gates.end(index)
+        if queue.blocked or thinks or not queue.waiting.left:  # else its next request has its time
             self._advance(queue)
         if not self._limits.in_flight:
             self._end_if_done()
@@ -386,10 +393,6 @@ class Player:
         self.results.append_all_skipped(indices, disposition, reason)
         self._times.note_ends(indices, self.pool.now_ns)
         self._gates.end_all(indices)
-
-    def _settle(self, index: int, received_ns: int | None) -> None:
-        self._times.note_end(index, received_ns or self.pool.now_ns)
-        self._gates.end(index)
 
 
 def _is_sent_again(answers: Sequence[Answer] | None, first_ns: int) -> bool:

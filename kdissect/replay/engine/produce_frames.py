@@ -66,25 +66,30 @@ def records_span(frame: bytes, at: int, compact: bool) -> tuple[int, int] | None
     looked for.
     """
     end = len(frame)
+    length = _length_before(end - at, compact)
+    if length is None or not frame.startswith(length, at):
+        return None
     if not compact:
-        begin = at + 4
-        known = at < end and frame[at:begin] == length_of(end - begin, False)
-        return (begin, end) if known else None
-    stop = end - len(NO_TAGS)
-    for size, below in LONGEST:
-        begin = at + size
-        if stop - begin + 1 < below:
-            if begin <= stop and frame[at:begin] == length_of(stop - begin, True) and frame[stop:] == NO_TAGS:
-                return begin, stop
-            return None
-    return None
+        return at + len(length), end
+    return (at + len(length), end - len(NO_TAGS)) if frame.endswith(NO_TAGS) else None
+
+
+@lru_cache(1 << 12)
+def _length_before(left: int, compact: bool) -> bytes | None:
+    """Return the length with which the last `left` bytes of a frame begin; None if they are too few."""
+    if not compact:
+        return length_of(left - 4, False) if left >= 4 else None
+    rest = left - len(NO_TAGS)
+    size = next((size for size, below in LONGEST if rest - size + 1 < below), 0)
+    length = length_of(max(rest - size, 0), True)
+    return length if len(length) == size else None  # no length fits, where numbers begin to take a byte more
 
 
 @lru_cache(1 << 12)
 def length_of(size: int, compact: bool) -> bytes:
     """Return how the length of records is written."""
     if not compact:
-        return size.to_bytes(4, "big", signed=True)
+        return size.to_bytes(4, "big")
     out = bytearray()
     write_uvarint(out, size + 1)
     return bytes(out)

@@ -47,6 +47,11 @@ class CapturedShares:
         self._begins: dict[TopicPartition, dict[str, GroupBegin]] = defaultdict(dict)  # by group
         self._acquired: dict[int, Acquired] = {}
 
+    @property
+    def has_begins(self) -> bool:
+        """Return whether any group began to read a partition."""
+        return bool(self._begins)
+
     def begins(self, partition: TopicPartition, before_ns: int) -> list[int]:
         """Return the fetches by which groups began to read a partition, answered before a captured time."""
         groups = self._begins.get(partition)

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.replay.effects import UnreadableBody
 from kdissect.replay.load.request_table import Request
-from kdissect.replay.load.spool import RANGE_BITS, Spool, SpoolSlot
+from kdissect.replay.load.spool import BLOCK_BITS, MOST_BLOCKS, Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
 
 MOST_BYTES = 4096  # of a frame
 MOST_REPEATED = 1 << 11  # bodies
 WINDOW_BYTES = 1 << 16  # are read at once: bodies lie in the order in which most of them are asked for
-NO_WINDOW = (0, b"")
 
 
 class DecodedCache:
@@ -96,18 +95,25 @@ class CapturedMessages:
     def frames(self, positions: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         """Return the frames at some positions, empty ones where the size is 0.
 
-        Most lie behind each other, so a part of each file is read at once.
+        Many lie in one block, so blocks are read. Some of them are kept: a response lies behind requests of
+        other connections.
         """
-        windows: dict[int, tuple[int, bytes]] = {}  # by file: where it begins, and its bytes
-        found = []
+        blocks: dict[int, bytes] = {}
+        begin, block, found = 0, b"", []
         for at, size in zip(positions, sizes, strict=True):
-            file = at >> RANGE_BITS
-            begin, window = windows.get(file, NO_WINDOW)
             start = at - begin
-            if start < 0 or start + size > len(window):
-                window = (self.frame(SpoolSlot(at, max(size, WINDOW_BYTES))) or b"") if size else b""
-                start, windows[file] = 0, (at, window)
-            found.append(window[start : start + size])
+            if start < 0 or start + size > len(block):
+                number = at >> BLOCK_BITS
+                begin = number << BLOCK_BITS
+                block, start = blocks.get(number, b""), at - begin
+                if not block and size:
+                    if len(blocks) >= MOST_BLOCKS:
+                        blocks.clear()
+                    block = blocks[number] = self.frame(SpoolSlot(begin, 1 << BLOCK_BITS)) or b""
+                if start + size > len(block):
+                    found.append(self.frame(SpoolSlot(at, size)) or b"" if size else b"")
+                    continue
+            found.append(block[start : start + size] if size else b"")
         return found
 
     def response(self, request: Request) -> Tree:

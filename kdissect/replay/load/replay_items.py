@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kdissect.array_types import Int32s, Int64s
 from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.request_table import ROWS_AT_ONCE, Chosen, Interned, Request, column_of
+from kdissect.replay.load.request_table import ROWS_AT_ONCE, Chosen, Interned, Request, column_of, columns_of
 
 NO_ANCHOR = (-1, 0)
 NO_RESPONSE = -(1 << 15) - 1  # as the error: below every error code
@@ -56,6 +56,20 @@ def request_column(
         chosen: NDArray[Any] = column[places - least]
         return chosen
     return column_of([item.request for item in items[first:stop]], name)
+
+
+def request_columns(
+    items: Sequence[ReplayItem], names: Sequence[str], first: int, stop: int
+) -> list[NDArray[Any]]:
+    """Return several columns of the requests of any items (see `request_column`), by reading them once."""
+    if isinstance(items, ReplayItems):
+        return items.columns(names, first, stop)
+    if isinstance(items, Chosen) and isinstance(items.every, ReplayItems):
+        places = items.numbers[first:stop]
+        least = int(places.min(initial=len(items.every)))
+        columns = items.every.columns(names, least, int(places.max(initial=-1)) + 1)
+        return [column[places - least] for column in columns]
+    return [request_column(items, name, first, stop) for name in names]
 
 
 def sent_mask(items: Sequence[ReplayItem], first: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
@@ -164,6 +178,10 @@ class ReplayItems(Sequence[ReplayItem]):
     def column(self, name: str, first: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return a column of the requests (see `column_of`)."""
         return column_of(self._requests, name, first, stop)[: max(len(self) - first, 0)]
+
+    def columns(self, names: Sequence[str], first: int, stop: int) -> list[NDArray[Any]]:
+        """Return several columns of the requests (see `column_of`)."""
+        return columns_of(self._requests, names, first, min(stop, len(self)))
 
     def refusals_of(self, requests: NDArray[Any]) -> Int32s:
         """Return a number for the refusal of each of some requests, the same for equal ones."""

@@ -22,9 +22,10 @@ from kdissect.replay.effects import Answer, Part
 from kdissect.replay.settings import Address
 
 LARGEST_RESPONSE = 32 << 20  # bytes; a response takes up to a hundred times its size when it is decoded
+LEAST_LARGEST = 512 << 10  # bytes that every response may have, if one is due
 LARGEST_OF_API: Mapping[int, int] = {
     # The most that brokers take as a message of SASL, unless sasl.server.max.receive.size says more.
-    **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), 512 << 10),
+    **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), LEAST_LARGEST),
     # Clients ask for 50 MiB of records (fetch.max.bytes), and get a larger batch if it is the first.
     **dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH), 256 << 20),
 }
@@ -153,7 +154,8 @@ class Connection:
         start, end = 0, len(data)
         while end - start >= 4:
             size = int.from_bytes(data[start : start + 4], "big", signed=True)
-            if not 4 <= size <= self._most_bytes():
+            surely = LEAST_LARGEST if self.pending else 4
+            if size < 4 or (size > surely and size > self._most_bytes()):
                 return self.end()
             stop = start + 4 + size
             if stop > end:

@@ -44,20 +44,26 @@ class BatchRanges:
     def add(self, begin: int, records: int) -> None:
         """Add a batch; most come in the order of their offsets."""
         begins, counts, before = self.begins, self.records, self.before
-        place = len(begins)
-        if not place or begin > begins[-1]:
-            first = before[-1] + counts[-1] if place else 0
+        if not begins or begin > begins[-1]:
+            before.append(before[-1] + counts[-1] if begins else 0)
+            begins.append(begin)
+            counts.append(records)
         else:
-            place = bisect_right(begins, begin)
-            first = before[place] if place < len(before) else before[-1] + counts[-1]
-            for later in range(place, len(before)):
-                before[later] += records
-        begins.insert(place, begin)
-        counts.insert(place, records)
-        before.insert(place, first)
+            self._insert(begin, records)
         if len(begins) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
             for column in (begins, counts, before):
                 del column[:MOST_BATCHES]
+
+    def _insert(self, begin: int, records: int) -> None:
+        """Add a batch that does not come last."""
+        begins, counts, before = self.begins, self.records, self.before
+        place = bisect_right(begins, begin)
+        first = before[place] if place < len(before) else before[-1] + counts[-1]
+        for later in range(place, len(before)):
+            before[later] += records
+        begins.insert(place, begin)
+        counts.insert(place, records)
+        before.insert(place, first)
 
     def records_between(self, start: int, stop: int) -> int:
         """Return how many records have offsets from `start` up to `stop`."""
@@ -192,9 +198,13 @@ class Positions:
         self, partition: TopicPartition, captured: int | None, records: int, target: int
     ) -> None:
         """Learn from a batch that the target wrote; without a captured offset only where its log ends."""
+        known, end = self.partition(partition), target + records
         if captured is not None:
-            self.add_written(partition, captured, records, target)
-        self.set_bounds(partition, end=target + records)
+            known.turn += 1
+            known.batches.add(captured, records, target)
+        if known.target_end is None or end > known.target_end:
+            known.target_end = end
+            known.turn += 1
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
         """Learn how far a client's fetch on the target went: `following` is the offset behind its records."""

@@ -54,14 +54,15 @@ class SequenceNumbering:
 
     def takes(self, route: Route, index: int) -> bool:
         """Return whether a batch of a request may be numbered and sent now."""
-        if min(self.again, default=index) < index:
+        if self.again and min(self.again) < index:
             return False
         return not self.under_way or (route == self.route and not self.broken)
 
     def look_again(self) -> None:
         """Wake all who wait, to see whether it is their turn."""
-        gate, self.gate = self.gate, Gate()
-        gate.open()
+        if self.gate.waiting:
+            gate, self.gate = self.gate, Gate()
+            gate.open()
 
 
 class Producers:
@@ -70,6 +71,7 @@ class Producers:
     def __init__(self, attempts: Collection[int] = ()) -> None:
         """`attempts` are the captured requests whose outcome decides whether a retry is sent."""
         self._attempts = attempts
+        self.turn = 0  # counts what was learnt
         self._identities: dict[ProducerKey, ProducerIdentity] = {}
         self._numberings: dict[tuple[ProducerIdentity, TopicPartition], SequenceNumbering] = {}
         self._taken: dict[tuple[int, TopicPartition], bool] = {}  # (captured request, partition) -> taken
@@ -80,6 +82,7 @@ class Producers:
 
     def learn(self, key: ProducerKey, identity: ProducerIdentity) -> None:
         """Note that a captured id stands for one of the target."""
+        self.turn += 1
         self._identities[key] = identity
 
     def identity(self, key: ProducerKey) -> ProducerIdentity | None:

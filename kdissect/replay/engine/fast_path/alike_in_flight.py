@@ -14,11 +14,10 @@ from kdissect.protocol.records.batches import HEADER_BYTES, PRODUCER_ID_AT
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer
 from kdissect.replay.engine.connection_queue import ConnectionQueue
-from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce
+from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce, ProduceLane
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightProduce
-from kdissect.replay.engine.produce_frames import length_of
 from kdissect.replay.handlers.produce_delivery import learn_written
-from kdissect.replay.net.connection import wait_ns_of
+from kdissect.replay.identifiers import ProducerKey
 from kdissect.replay.rewrite.batch_rewrite import SEQUENCE_LIMIT, head_with
 from kdissect.replay.target.producers import SequenceNumbering
 
@@ -35,11 +34,11 @@ class AlikeInFlight(Answer):
         self.part = part = alike.lane.part
         self.bucket, self.frame, self.held = Disposition.NO_ANSWER_DUE, None, ""
         self.sent_ns, self.received_ns = now_ns, None
-        self.node, self.sent_bytes, self.throttle_ms, self._content = part.node, 0, 0, None
+        self.node, self.throttle_ms, self._content = part.node, 0, None
+        self.sent_bytes = self.sequence = self.records = 0
         self.alike, self.queue, self.due_ns = alike, queue, due_ns
         self.cause = queue.cause  # why it may be late
         self.numbering: SequenceNumbering | None = None
-        self.sequence = self.records = 0
 
 
 class AlikePath:
@@ -51,61 +50,64 @@ class AlikePath:
     def __init__(self, path: FastPath, ended: Callable[[AlikeInFlight], None]) -> None:
         self._path, self._ended = path, ended
         self._context, self._pool = path.context, path.pool
+        self._producers, self._produced = path.context.producers, path.context.notes.produced
+        self._order = path.context.order
         self._done = cast("Callable[[Answer], None]", self._take)
 
     def send(self, queue: ConnectionQueue, alike: AlikeProduce, due_ns: int) -> bool:
         """Send a request. Return False if it has to go another way."""
-        context, pool, lane, owner = self._context, self._pool, alike.lane, queue.connection
-        now_ns, node = pool.now_ns, lane.part.node
-        connection = pool.connections.get((owner, node))
+        _, first_ns, frame, begin, stop, _, lane = alike
+        pool = self._pool
+        now_ns, route = pool.now_ns, (queue.connection, lane.node)
+        connection = pool.connections.get(route)
         if lane.transaction is not None or connection is None or not connection.takes(now_ns):
             return False
-        if context.order.missing_begin((lane.partition,), alike.first_ns) is not None:
+        order = self._order
+        if order.awaits_begins and order.missing_begin((lane.partition,), first_ns) is not None:
             return False
-        frame, begin = alike.frame, alike.begin
-        head = frame[begin : begin + HEADER_BYTES]
-        producer_id, epoch, sequence, records = PRODUCER.unpack_from(head, PRODUCER_ID_AT)
         request = AlikeInFlight(alike, queue, due_ns, now_ns)
+        rest = begin + HEADER_BYTES
+        head = frame[begin:rest]
+        producer_id, epoch, sequence, request.records = PRODUCER.unpack_from(head, PRODUCER_ID_AT)
         if producer_id >= 0:
-            identity = context.producers.identity((producer_id, epoch))
-            if identity is None:
+            numbering = self._numbering(lane, (producer_id, epoch))
+            if numbering is None or numbering.unsure or not numbering.takes(route, alike.request):
                 return False
-            numbering = context.producers.numbering(identity, lane.partition)
-            if numbering.unsure or not numbering.takes((owner, node), alike.request):
-                return False
-            request.numbering = numbering
-            request.sequence = number = context.producers.number(numbering, records, (owner, node))
-            producer_id, epoch, sequence = identity.producer_id, numbering.epoch, number % SEQUENCE_LIMIT
-        request.records = records
-        template = lane.template
-        size = length_of(alike.stop - begin, template.compact)
-        front, back = template.front, template.back
-        whole = len(front) + len(size) + alike.stop - begin + len(back)
-        request.sent_bytes = whole
-        pieces: list[bytes | memoryview] = [
-            whole.to_bytes(4, "big") + front[:4],
-            b"",
-            front[8:] + size,
-            head_with(head, producer_id, epoch, sequence),
-            memoryview(frame)[begin + HEADER_BYTES : alike.stop],
-            back,
-        ]
-        connection.put_pieces(pieces, wait_ns_of(lane.part), request, self._done)
+            assert lane.identity is not None
+            number = self._producers.number(numbering, request.records, route)
+            request.numbering, request.sequence = numbering, number
+            producer_id, epoch, sequence = lane.identity[0], numbering.epoch, number % SEQUENCE_LIMIT
+        front, middle, back, request.sent_bytes = lane.pieces(stop - begin)
+        rewritten = head_with(head, producer_id, epoch, sequence)
+        records = memoryview(frame)[rest:stop]
+        pieces: list[bytes | memoryview] = [front, b"", middle, rewritten, records, back]
+        connection.put_pieces(pieces, lane.wait_ns, request, self._done)
         return True
 
+    def _numbering(self, lane: ProduceLane, producer: ProducerKey) -> SequenceNumbering | None:
+        """Return the numbering of a captured producer; None if it stands for nothing yet."""
+        producers = self._producers
+        if lane.producer != producer or lane.turn != producers.turn:
+            lane.identity = identity = producers.identity(producer)
+            lane.numbering = None if identity is None else producers.numbering(identity, lane.partition)
+            lane.producer, lane.turn = producer, producers.turn
+        return lane.numbering
+
     def _take(self, request: AlikeInFlight) -> None:
-        alike, frame, context = request.alike, request.frame, self._context
-        lane, records = alike.lane, request.records
-        expected = lane.first.parts[0].expected
+        alike, frame, records = request.alike, request.frame, request.records
+        lane, offset, expected = alike.lane, alike.offset, alike.lane.expected
         if frame is None or expected is None or not expected.matches(frame):
             return self._go_on(request)
         position = expected.offsets[0]
-        offset = int.from_bytes(frame[position : position + OFFSET_BYTES], "big", signed=True)
+        written = int.from_bytes(frame[position : position + OFFSET_BYTES], "big", signed=True)
         if request.numbering is not None:
-            context.producers.ended(request.numbering, request.sequence, records, True)
-        captured = alike.offset if alike.offset is None or alike.offset >= 0 else None
-        learn_written(context, alike.request, lane.partition, records, captured, offset)
-        context.notes.produced[alike.request] = lane.produced(records)
+            self._producers.ended(request.numbering, request.sequence, records, True)
+        captured = offset if offset >= 0 else None
+        learn_written(self._context, alike.request, lane.partition, records, captured, written)
+        noted = lane.batches.get(records)
+        if noted is None:
+            noted = lane.batches[records] = self._produced.number_of(lane.produced(records))
+        self._produced.put(alike.request, noted)
         return self._ended(request)
 
     def _go_on(self, request: AlikeInFlight) -> None:

@@ -23,29 +23,71 @@ from kdissect.replay.effects import Part
 from kdissect.replay.engine.fast_path.expected_answer import expected_answer
 from kdissect.replay.engine.fast_path.prepared_parts import NO_OFFSETS, PreparedPart, PreparedRequest
 from kdissect.replay.engine.fast_path.produce_templates import (
+    AFTER_CORRELATION,
+    CORRELATION,
+    LENGTH,
     FilledProduce,
     ProduceTemplate,
     ProduceTemplates,
     only_partition,
 )
+from kdissect.replay.engine.produce_frames import length_of
 from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.replay_items import ReplayItem, request_column
+from kdissect.replay.identifiers import ProducerKey, TopicPartition
+from kdissect.replay.load.replay_items import ReplayItem, request_columns, sent_mask
+from kdissect.replay.net.connection import wait_ns_of
 from kdissect.replay.pass_state import Batches, Texts
 from kdissect.replay.settings import Timestamps
+from kdissect.replay.target.producers import ProducerIdentity, SequenceNumbering
 
-COLUMNS = ("index", "connection", "first_ns", "frame_at", "frame_size")
-RESPONSE_COLUMNS = ("response_at", "response_size", "response_complete")
+COLUMNS = (
+    "key",
+    "index",
+    "connection",
+    "first_ns",
+    "response_complete",
+    "frame_at",
+    "frame_size",
+    "response_at",
+    "response_size",
+)
 NO_OFFSET = -1  # the captured cluster gave none
+MOST_SIZES = 1 << 12  # of records, for each lane
 FLAGS_AT = ATTRIBUTES_AT + 1  # the last byte of the attributes
 BELOW_ZERO = 0x80  # in the first byte of a number
+
+
+class FramePieces(NamedTuple):
+    """Bytes that frames with records of one size have in common."""
+
+    front: bytes  # with the length of the frame, up to the correlation id,
+    middle: bytes  # from there up to the records, with their length,
+    back: bytes  # and behind them
+    size: int  # of the frame
 
 
 class ProduceLane:
     """The first of Produce requests that are alike, but for their records, and what all of them share."""
 
-    __slots__ = ("batches", "first", "notes", "partition", "spoken", "template", "transaction", "version")
+    __slots__ = (
+        "batches",
+        "expected",
+        "first",
+        "fronts",
+        "identity",
+        "node",
+        "notes",
+        "numbering",
+        "part",
+        "partition",
+        "producer",
+        "spoken",
+        "template",
+        "transaction",
+        "turn",
+        "wait_ns",
+    )
 
     def __init__(
         self,
@@ -59,20 +101,36 @@ class ProduceLane:
         self.notes = notes  # on how it was rewritten
         self.transaction = transaction
         self.spoken = spoken  # the versions of Produce that the target spoke
-        self.partition: TopicPartition = first.parts[0].batches[0].partition
-        self.batches: dict[int, Batches] = {}  # for the files of the run, by how many records there are
-
-    @property
-    def part(self) -> Part:
-        """The part of the first request."""
-        return self.first.parts[0].part
+        (only,) = first.parts
+        self.part: Part = only.part  # of the first request
+        self.expected = only.expected
+        self.node, self.wait_ns = self.part.node, wait_ns_of(self.part)
+        self.partition: TopicPartition = only.batches[0].partition
+        self.fronts: dict[int, FramePieces] = {}  # by the size of records
+        self.batches: dict[int, int] = {}  # how many records there are -> what was noted of that
+        # The producer of the last request, what it stands for, and when that was looked up.
+        self.producer: ProducerKey | None = None
+        self.identity: ProducerIdentity | None = None
+        self.numbering: SequenceNumbering | None = None
+        self.turn = -1
 
     def produced(self, records: int) -> Batches:
         """Return what a request with so many records is in the files of the run."""
-        known = self.batches.get(records)
+        return tuple((name, records) for name, _ in self.first.produced or ())
+
+    def pieces(self, size: int) -> FramePieces:
+        """Return what stands around records of a size, and around the correlation id."""
+        known = self.fronts.get(size)
         if known is None:
-            names = self.first.produced or ()
-            known = self.batches[records] = tuple((name, records) for name, _ in names)
+            if len(self.fronts) >= MOST_SIZES:
+                self.fronts.clear()
+            front, back = self.template.front, self.template.back
+            middle = front[AFTER_CORRELATION:] + length_of(size, self.template.compact)
+            whole = AFTER_CORRELATION + len(middle) + size + len(back)
+            known = FramePieces(
+                whole.to_bytes(LENGTH, "big") + front[: CORRELATION.start], middle, back, whole
+            )
+            self.fronts[size] = known
         return known
 
 
@@ -84,7 +142,7 @@ class AlikeProduce(NamedTuple):
     frame: bytes  # as captured
     begin: int  # of the batch in it
     stop: int
-    offset: int | None  # of the batch on the captured cluster
+    offset: int  # of the batch on the captured cluster, or NO_OFFSET
     lane: ProduceLane
 
     @property
@@ -95,13 +153,12 @@ class AlikeProduce(NamedTuple):
     @property
     def first_node(self) -> int:
         """Return the node that it goes to."""
-        return self.lane.part.node
+        return self.lane.node
 
     @property
     def captured_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset by the partition of the batch."""
-        offset = self.offset
-        return NO_OFFSETS if offset is None or offset < 0 else {self.lane.partition: offset}
+        return NO_OFFSETS if self.offset < 0 else {self.lane.partition: self.offset}
 
     def whole(self) -> PreparedRequest:
         """Return the request as the plain way prepares it."""
@@ -132,34 +189,44 @@ class AlikeProduces:
         """Drop all lanes, since leaders have moved."""
         self._templates.forget()
 
-    def noted(self, alike: AlikeProduce) -> AlikeProduce:
-        """Return a request, about which is noted how it was rewritten."""
+    def note(self, alike: AlikeProduce) -> None:
+        """Note how a request is rewritten."""
         notes = alike.lane.notes
         if notes:
             self._context.notes.by_request[alike.request] = notes
-        return alike
 
     def among(self, items: Sequence[ReplayItem], first: int, stop: int) -> dict[int, AlikeProduce]:
         """Return those of some items that are like an earlier request, by their places."""
         if not self._templates or not self._keeps_times:
             return {}
-        keys, sent = (request_column(items, name, first, stop) for name in ("key", "sent"))
-        rows = np.flatnonzero((keys == ApiKey.PRODUCE) & sent)
+        columns = request_columns(items, COLUMNS, first, stop)
+        rows = np.flatnonzero((columns[0] == ApiKey.PRODUCE) & sent_mask(items, first, stop))
         if not len(rows):
             return {}
-        columns = [request_column(items, name, first, stop)[rows].tolist() for name in COLUMNS]
-        at, size, complete = (request_column(items, name, first, stop)[rows] for name in RESPONSE_COLUMNS)
-        captured, loaded = self._context.captured, self._context.loaded
-        frames = captured.frames(*columns[3:])
-        responses = captured.frames(at.tolist(), np.where(complete, size, 0).tolist())
+        captured, loaded, spoken = self._context.captured, self._context.loaded, self._spoken
+        indices, connections, times_ns, complete, *places = (each[rows] for each in columns[1:])
+        places[3] = np.where(complete, places[3], 0)
+        positions, sizes = (np.stack(each, axis=1).ravel().tolist() for each in (places[::2], places[1::2]))
+        frames = captured.frames(positions, sizes)  # request and response in turns
         waits = loaded.retries.keys() | loaded.repeats.keys() | loaded.after.keys()
         found: dict[int, AlikeProduce] = {}
-        for row, index, connection, first_ns, frame, response in zip(
-            rows.tolist(), *columns[:3], frames, responses, strict=True
+        find = self._templates.find
+        for place, index, connection, first_ns, frame, response in zip(
+            (first + rows).tolist(),
+            indices.tolist(),
+            connections.tolist(),
+            times_ns.tolist(),
+            frames[::2],
+            frames[1::2],
+            strict=True,
         ):
-            alike = self._alike(index, connection, first_ns, frame, response)
-            if alike is not None and alike.offset is not None and index not in waits:
-                found[first + row] = alike
+            known = find(connection, frame)
+            if known is None or index in waits:
+                continue
+            template, lane, begin, end = known
+            offset = template.offset(response)
+            if offset is not None and _fits(lane, spoken, frame, begin, end):
+                found[place] = AlikeProduce(index, first_ns, frame, begin, end, offset, lane)
         return found
 
     def find(self, item: ReplayItem) -> AlikeProduce | None:
@@ -169,30 +236,24 @@ class AlikeProduces:
         """
         request, captured = item.request, self._context.captured
         frame = captured.frame(request.frame) or b""
+        known = self._templates.find(request.connection, frame)
+        if known is None:
+            return None
+        template, lane, begin, end = known
+        if not _fits(lane, self._spoken, frame, begin, end):
+            return None
         response = captured.frame(request.response) if request.response_complete else None
-        alike = self._alike(request.index, request.connection, request.first_ns, frame, response or b"")
-        if alike is None:
-            return None
-        if alike.offset is None:
-            offset = captured_offsets(self._context, item).get(alike.lane.partition)
-            alike = alike._replace(offset=NO_OFFSET if offset is None else offset)
-        return self.noted(alike)
+        offset = template.offset(response or b"")
+        if offset is None:
+            offset = captured_offsets(self._context, item).get(lane.partition, NO_OFFSET)
+        alike = AlikeProduce(request.index, request.first_ns, frame, begin, end, offset, lane)
+        self.note(alike)
+        return alike
 
-    def _alike(
-        self, index: int, connection: int, first_ns: int, frame: bytes, response: bytes
-    ) -> AlikeProduce | None:
-        """Return a request, without its offset if the captured answer does not stand for success."""
-        found = self._templates.find(connection, frame)
-        if found is None:
-            return None
-        template, lane, begin, stop = found
-        if not is_only_batch(frame, begin, stop) or frame[begin + FLAGS_AT] & CONTROL:
-            return None
-        if lane.spoken != self._context.cluster.versions.get(ApiKey.PRODUCE):
-            return None
-        if lane.transaction and frame[begin + PRODUCER_ID_AT] & BELOW_ZERO:
-            return None
-        return AlikeProduce(index, first_ns, frame, begin, stop, template.offset(response), lane)
+    @property
+    def _spoken(self) -> tuple[int, int] | None:
+        """The versions of Produce that the target speaks."""
+        return self._context.cluster.versions.get(ApiKey.PRODUCE)
 
     def learn(self, item: ReplayItem, prepared: PreparedRequest) -> PreparedRequest:
         """Have later requests be found that are like one with one batch, and return it."""
@@ -207,7 +268,7 @@ class AlikeProduces:
         sent = FilledProduce(part.part.ready, part.positions[0], part.batches[0].batch)
         answer = expected_answer(request.version or 0, ((topic, (partition,)),))
         notes = context.notes.by_request.get(request.index, ())
-        spoken = context.cluster.versions.get(ApiKey.PRODUCE)
+        spoken = self._spoken
         frame = context.captured.frame(request.frame) or b""
         self._templates.learn(
             request.connection,
@@ -218,3 +279,10 @@ class AlikeProduces:
             lambda template: ProduceLane(template, prepared, notes, item.transaction, spoken),
         )
         return prepared
+
+
+def _fits(lane: ProduceLane, spoken: tuple[int, int] | None, frame: bytes, begin: int, end: int) -> bool:
+    """Return whether frame[begin:end] is one batch that may be sent as the first one of a lane was."""
+    if lane.spoken != spoken or not is_only_batch(frame, begin, end) or frame[begin + FLAGS_AT] & CONTROL:
+        return False
+    return lane.transaction is None or not frame[begin + PRODUCER_ID_AT] & BELOW_ZERO

@@ -94,29 +94,38 @@ class PreparedRequests:
         """
         if self._turn != self._context.cluster.turn:
             self._forget()
-        stop, left = self._bytes + most_bytes, most_requests * PLAIN_COST
-        while left > 0 and self._bytes < stop and self.wanting:
+        stop, left = min(self._bytes + most_bytes, MOST_BYTES), most_requests * PLAIN_COST
+        ready = self._prepared
+        while left > 0 and self._bytes < stop and len(ready) < MOST_REQUESTS and not self._exhausted:
             place = self._place
             if place >= self._block_stop and not self._search_block():
                 self._exhausted = True
                 break
             self._place = place + 1
-            found = self._block.get(place) or self._items[place]
-            index = self._last_index = (
-                found.request if isinstance(found, AlikeProduce) else found.request.index
-            )
-            if index < len(passed := self._passed.values) and passed[index]:
-                continue
-            prepared: PreparedRequest | AlikeProduce | None
-            if isinstance(found, AlikeProduce):
+            alike = self._block.get(place)
+            if alike is None:
+                left -= PLAIN_COST * self._look_at(self._items[place])
+            elif not self._had_its_turn(alike.request):
                 left -= ALIKE_COST
-                prepared = self._alike.noted(found)
-            else:
-                left -= PLAIN_COST
-                prepared = self._prepare(found)
-            if prepared is not None:
-                self._prepared[index] = prepared
-                self._bytes += prepared.size
+                self._alike.note(alike)
+                ready[alike.request] = alike
+                self._bytes += len(alike.frame)
+
+    def _had_its_turn(self, index: int) -> bool:
+        """Return whether the turn of a request came before it is looked at, which is now."""
+        self._last_index, passed = index, self._passed.values
+        return index < len(passed) and passed[index] == 1
+
+    def _look_at(self, item: ReplayItem) -> bool:
+        """Prepare a request, unless its turn is over: then return False."""
+        index = item.request.index
+        if self._had_its_turn(index):
+            return False
+        prepared = self._prepare(item)
+        if prepared is not None:
+            self._prepared[index] = prepared
+            self._bytes += prepared.size
+        return True
 
     def _search_block(self) -> bool:
         """Search the next requests for those that are like earlier ones. Return False if none is left.

@@ -62,32 +62,54 @@ class ProduceTemplate(NamedTuple):
         return int.from_bytes(response[position : position + INT64], "big", signed=True)
 
 
+FoundTemplate = tuple[ProduceTemplate, V, int, int]  # with its value, and where the records begin and end
+LastFound = tuple[bytes, bytes, bytes, FoundTemplate[V]]  # with what stands before and behind the records
+
+
 class ProduceTemplates(Generic[V]):
     """Templates of a pass, each with a value, by the bytes of captured frames before their records."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[ProduceTemplate, V]] = {}
         self._sizes: dict[int, list[int]] = {}  # connection -> how many bytes stand before the records
+        self._last: dict[tuple[int, int], LastFound[V]] = {}  # by connection and size of the frame
 
     def forget(self) -> None:
         """Drop all templates, since leaders have moved."""
         self._known.clear()
         self._sizes.clear()
+        self._last.clear()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, connection: int, frame: bytes) -> tuple[ProduceTemplate, V, int, int] | None:
+    def find(self, connection: int, frame: bytes) -> FoundTemplate[V] | None:
         """Return the template of a frame, its value, and where the records of the frame begin and end.
 
-        None if none is known.
+        None if none is known. Two frames of one size with the same front have their records at one place.
         """
+        place = connection, len(frame)
+        last = self._last.get(place)
+        if last is not None:
+            front, middle, back, found = last
+            if (
+                frame.startswith(front)
+                and frame.startswith(middle, AFTER_CORRELATION)
+                and frame.endswith(back)
+            ):
+                return found
         for size in self._sizes.get(connection, ()):
             known = self._known.get(frame[: CORRELATION.start] + frame[AFTER_CORRELATION:size])
             if known is not None:
                 span = records_span(frame, size, int.from_bytes(frame[VERSION], "big") >= FLEXIBLE)
                 if span is not None:
-                    return *known, *span
+                    begin, stop = span
+                    found = (*known, begin, stop)
+                    if len(self._last) >= MOST_TEMPLATES:
+                        self._last.clear()
+                    front, middle = frame[: CORRELATION.start], frame[AFTER_CORRELATION:begin]
+                    self._last[place] = front, middle, frame[stop:], found
+                    return found
         return None
 
     def learn(
@@ -116,6 +138,7 @@ class ProduceTemplates(Generic[V]):
         span = records_span(frame, size, compact)
         if span is None or frame[slice(*span)] != records or template.fill(records) != sent:
             return
+        self._last.clear()
         if len(self._known) >= MOST_TEMPLATES:
             self.forget()
         sizes = self._sizes.setdefault(connection, [])
