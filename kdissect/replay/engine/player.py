@@ -299,7 +299,7 @@ class Player:
     def _begin(self, queue: ConnectionQueue, due_ns: int) -> None:
         """Send the head of a queue, by the fast path if it was prepared and nothing has to be waited for."""
         waiting, now_ns = queue.waiting, self.pool.now_ns
-        prepared = self._prepared.take(waiting.index)
+        prepared = self._prepared.take(waiting.index) or self._prepared.make_now(waiting.head)
         if isinstance(prepared, AlikeProduce):
             self._limits.begin(queue, len(prepared.frame), now_ns)
             if self._alike_path.send(queue, prepared, due_ns):
@@ -310,8 +310,6 @@ class Player:
         else:
             item = waiting.popleft()
             self._limits.begin(queue, item.request.frame.size, now_ns)
-            found = prepared or self._prepared.make_now(item)
-            prepared = found.whole() if isinstance(found, AlikeProduce) else found
         if prepared is not None and self._fast_path.send(queue, item, prepared, due_ns):
             queue.cause = ""
         else:

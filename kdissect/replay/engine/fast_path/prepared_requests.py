@@ -33,7 +33,7 @@ from kdissect.replay.handlers.metadata import metadata_body
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.replay_items import ReplayItem, request_column
 from kdissect.replay.request_numbers import RequestNumbers
-from kdissect.replay.settings import Timestamps
+from kdissect.replay.settings import Pace, Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.coordinators import GROUP_FIELD, GROUPS_FIELD, TRANSACTION_FIELD
 from kdissect.replay.target.leaders import LEAST_METADATA
@@ -41,7 +41,8 @@ from kdissect.replay.target.leaders import LEAST_METADATA
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # prepared at a time; a request takes 2 KB beside its bytes
 PATIENCE_S, AT_ONCE = 2.0, 1000  # seconds before the clock starts, and requests between two looks at it
 FETCH_PARTITION_BYTES = 500  # of memory, for each partition that a fetch names
-FIRST_BLOCK, LARGEST_BLOCK = 16, 512  # requests that are searched together for those like earlier ones,
+AT_A_MISS = 16  # requests that are prepared when one is wanted, at pace asap
+FIRST_BLOCK, LARGEST_BLOCK = 16, 256  # requests that are searched together for those like earlier ones,
 BLOCK_BYTES = 1 << 20  # and bytes of their frames
 ALIKE_COST, PLAIN_COST = 1, 8  # of those that are prepared at once
 
@@ -73,6 +74,7 @@ class PreparedRequests:
         self._passed = RequestNumbers(
             np.uint8
         )  # 1 for requests that had their turn before they were prepared
+        self._at_once = context.settings.pace is Pace.ASAP
         self._turn = context.cluster.turn  # of the leaders that all this is for
         self._bytes = 0  # of all that is prepared
         self._last_index = -1  # the last request that was looked at
@@ -151,6 +153,9 @@ class PreparedRequests:
         if self._turn != self._context.cluster.turn:
             self._forget()
         prepared = self._prepared.pop(index, None)
+        if prepared is None and self._at_once and index > self._last_index and self.wanting:
+            self.make(AT_A_MISS)  # many at once, since no idle moment may come
+            prepared = self._prepared.pop(index, None)
         if prepared is not None:
             self._bytes -= prepared.size
             return prepared
