@@ -12,6 +12,7 @@ from kdissect.replay.net.transport import TcpTransport
 from kdissect.replay.settings import Address
 
 PEER = IPv4Address("192.0.2.1")  # of a network for documentation (RFC 5737), which no route leads to
+MOST_TURNS = 16  # before the event loop looks for anything else: each turn of it takes a µs or two
 CORRELATION = slice(8, 12)  # of a request frame with its length
 
 
@@ -23,6 +24,7 @@ class DryTransport(TcpTransport):
         super().__init__(None)
         self._answer = answer
         self._responses: dict[Connection, list[bytes]] = {}
+        self._delivering = False
 
     def connect(self, connection: Connection, address: Address) -> None:
         """Connect as soon as the present event has been dealt with."""
@@ -40,7 +42,7 @@ class DryTransport(TcpTransport):
         if waiting is not None:
             waiting.append(framed)
             return
-        if not self._responses:
+        if not self._responses and not self._delivering:
             asyncio.get_running_loop().call_soon(self._deliver)
         self._responses[connection] = [framed]
 
@@ -59,7 +61,15 @@ class DryTransport(TcpTransport):
         self._deal_with(lambda _pool: made())
 
     def _deliver(self) -> None:
-        arrived, self._responses = self._responses, {}
-        for connection, responses in arrived.items():
-            if not connection.closed:
-                self.received(connection, responses[0] if len(responses) == 1 else b"".join(responses))
+        """Hand over what has arrived, and what is answered to the requests that this has sent."""
+        self._delivering = True
+        for _ in range(MOST_TURNS):
+            arrived, self._responses = self._responses, {}
+            for connection, responses in arrived.items():
+                if not connection.closed:
+                    self.received(connection, responses[0] if len(responses) == 1 else b"".join(responses))
+            if not self._responses:
+                break
+        self._delivering = False
+        if self._responses:
+            asyncio.get_running_loop().call_soon(self._deliver)

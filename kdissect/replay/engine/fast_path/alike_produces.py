@@ -7,11 +7,13 @@ together when its turn has come (see `alike_in_flight`). `AlikeProduce.whole` is
 way prepares it, for whoever needs its parts.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.records.batches import (
     ATTRIBUTES_AT,
@@ -35,7 +37,7 @@ from kdissect.replay.engine.produce_frames import length_of
 from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import ProducerKey, TopicPartition
-from kdissect.replay.load.replay_items import ReplayItem, request_columns, sent_mask
+from kdissect.replay.load.replay_items import ReplayItem, request_columns
 from kdissect.replay.net.connection import wait_ns_of
 from kdissect.replay.pass_state import Batches, Texts
 from kdissect.replay.settings import Timestamps
@@ -195,39 +197,44 @@ class AlikeProduces:
         if notes:
             self._context.notes.by_request[alike.request] = notes
 
-    def among(self, items: Sequence[ReplayItem], first: int, stop: int) -> dict[int, AlikeProduce]:
-        """Return those of some items that are like an earlier request, by their places."""
-        if not self._templates or not self._keeps_times:
-            return {}
-        columns = request_columns(items, COLUMNS, first, stop)
-        rows = np.flatnonzero((columns[0] == ApiKey.PRODUCE) & sent_mask(items, first, stop))
-        if not len(rows):
-            return {}
-        captured, loaded, spoken = self._context.captured, self._context.loaded, self._spoken
-        indices, connections, times_ns, complete, *places = (each[rows] for each in columns[1:])
-        places[3] = np.where(complete, places[3], 0)
-        positions, sizes = (np.stack(each, axis=1).ravel().tolist() for each in (places[::2], places[1::2]))
-        frames = captured.frames(positions, sizes)  # request and response in turns
+    def among(
+        self, items: Sequence[ReplayItem], places: Int64s, most_bytes: int
+    ) -> list[tuple[int, AlikeProduce | None]]:
+        """Return the first of some places of items, each with its request if that is like an earlier one.
+
+        Their frames have so many bytes at most, or there is one only.
+        """
+        first, stop = int(places[0]), int(places[-1]) + 1
+        columns = [each[places - first] for each in request_columns(items, COLUMNS, first, stop)]
+        few = max(int((columns[-3].cumsum() <= most_bytes).sum()), 1)
+        found: dict[int, AlikeProduce | None] = {}
+        if self._templates and self._keeps_times:
+            rows = np.flatnonzero(columns[0][:few] == ApiKey.PRODUCE)
+            alike = self._search([each[rows] for each in columns])
+            found = dict(zip(rows.tolist(), alike, strict=True))
+        return [(place, found.get(row)) for row, place in enumerate(places[:few].tolist())]
+
+    def _search(self, columns: list[NDArray[Any]]) -> Iterator[AlikeProduce | None]:
+        """Yield each of some Produce requests; None for one that is not like an earlier one."""
+        _, indices, connections, times_ns, complete, *at = columns
+        at[3] = np.where(complete, at[3], 0)
+        positions, sizes = (np.stack(each, axis=1).ravel().tolist() for each in (at[::2], at[1::2]))
+        frames = self._context.captured.frames(positions, sizes)  # request and response in turns
+        loaded, spoken, find = self._context.loaded, self._spoken, self._templates.find
         waits = loaded.retries.keys() | loaded.repeats.keys() | loaded.after.keys()
-        found: dict[int, AlikeProduce] = {}
-        find = self._templates.find
-        for place, index, connection, first_ns, frame, response in zip(
-            (first + rows).tolist(),
-            indices.tolist(),
-            connections.tolist(),
-            times_ns.tolist(),
-            frames[::2],
-            frames[1::2],
-            strict=True,
+        for index, connection, first_ns, frame, response in zip(
+            indices.tolist(), connections.tolist(), times_ns.tolist(), frames[::2], frames[1::2], strict=True
         ):
             known = find(connection, frame)
             if known is None or index in waits:
+                yield None
                 continue
             template, lane, begin, end = known
             offset = template.offset(response)
-            if offset is not None and _fits(lane, spoken, frame, begin, end):
-                found[place] = AlikeProduce(index, first_ns, frame, begin, end, offset, lane)
-        return found
+            if offset is None or not _fits(lane, spoken, frame, begin, end):
+                yield None
+            else:
+                yield AlikeProduce(index, first_ns, frame, begin, end, offset, lane)
 
     def find(self, item: ReplayItem) -> AlikeProduce | None:
         """Return a Produce request that waits for nothing, if it is like an earlier one.

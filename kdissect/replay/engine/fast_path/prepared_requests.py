@@ -12,6 +12,7 @@ much is prepared ahead. A request whose turn comes earlier is prepared then: tha
 """
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
@@ -31,7 +32,7 @@ from kdissect.replay.engine.fast_path.prepared_parts import (
 from kdissect.replay.handlers.fetch import fetch_question
 from kdissect.replay.handlers.metadata import metadata_body
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.load.replay_items import ReplayItem, request_column
+from kdissect.replay.load.replay_items import ReplayItem, sent_mask
 from kdissect.replay.request_numbers import RequestNumbers
 from kdissect.replay.settings import Pace, Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
@@ -43,7 +44,7 @@ PATIENCE_S, AT_ONCE = 2.0, 1000  # seconds before the clock starts, and requests
 FETCH_PARTITION_BYTES = 500  # of memory, for each partition that a fetch names
 AT_A_MISS = 16  # requests that are prepared when one is wanted, at pace asap
 FIRST_BLOCK, LARGEST_BLOCK = 16, 256  # requests that are searched together for those like earlier ones,
-BLOCK_BYTES = 1 << 20  # and bytes of their frames
+BLOCK_BYTES, MOST_PLACES = 1 << 20, 2048  # bytes of their frames, and places among which they are
 ALIKE_COST, PLAIN_COST = 1, 8  # of those that are prepared at once
 
 READS = (
@@ -66,10 +67,10 @@ class PreparedRequests:
     def __init__(self, context: ReplayContext, items: Sequence[ReplayItem] | None = None) -> None:
         """Without items nothing is prepared."""
         self._context, self._items = context, items or ()
-        self._place = 0  # in the items, of the next one to be looked at
+        self._place = 0  # in the items, of the next one that is in no block yet
         self._alike = AlikeProduces(context)
-        self._block: dict[int, AlikeProduce] = {}  # those of the next items that are like earlier ones
-        self._block_size = self._block_stop = 0
+        self._block: deque[tuple[int, AlikeProduce | None]] = deque()  # the places before that are to come
+        self._block_size = 0
         self._prepared: dict[int, PreparedRequest | AlikeProduce] = {}  # by index
         self._passed = RequestNumbers(
             np.uint8
@@ -99,12 +100,10 @@ class PreparedRequests:
         stop, left = min(self._bytes + most_bytes, MOST_BYTES), most_requests * PLAIN_COST
         ready = self._prepared
         while left > 0 and self._bytes < stop and len(ready) < MOST_REQUESTS and not self._exhausted:
-            place = self._place
-            if place >= self._block_stop and not self._search_block():
+            if not self._block and not self._search_block():
                 self._exhausted = True
                 break
-            self._place = place + 1
-            alike = self._block.get(place)
+            place, alike = self._block.popleft()
             if alike is None:
                 left -= PLAIN_COST * self._look_at(self._items[place])
             elif not self._had_its_turn(alike.request):
@@ -112,6 +111,24 @@ class PreparedRequests:
                 self._alike.note(alike)
                 ready[alike.request] = alike
                 self._bytes += len(alike.frame)
+
+    def _search_block(self) -> bool:
+        """Search the next requests for those that are like earlier ones. Return False if none is left.
+
+        Blocks grow, since the first requests of connections are like none. Requests that are refused are
+        passed over.
+        """
+        self._block_size = min(max(2 * self._block_size, FIRST_BLOCK), LARGEST_BLOCK)
+        while self._place < len(self._items):
+            begin, end = self._place, self._place + MOST_PLACES
+            self._place = end
+            places = begin + np.flatnonzero(sent_mask(self._items, begin, end))[: self._block_size]
+            if len(places):
+                found = self._alike.among(self._items, places, BLOCK_BYTES)
+                self._block.extend(found)
+                self._place = found[-1][0] + 1
+                return True
+        return False
 
     def _had_its_turn(self, index: int) -> bool:
         """Return whether the turn of a request came before it is looked at, which is now."""
@@ -128,18 +145,6 @@ class PreparedRequests:
             self._prepared[index] = prepared
             self._bytes += prepared.size
         return True
-
-    def _search_block(self) -> bool:
-        """Search the next requests for those that are like earlier ones. Return False if none is left.
-
-        Blocks grow, since the first requests of connections are like none.
-        """
-        place = self._place
-        self._block_size = min(max(2 * self._block_size, FIRST_BLOCK), LARGEST_BLOCK)
-        sizes = request_column(self._items, "frame_size", place, place + self._block_size)
-        self._block_stop = place + max(int((sizes.cumsum() <= BLOCK_BYTES).sum()), min(len(sizes), 1))
-        self._block = self._alike.among(self._items, place, self._block_stop)
-        return place < self._block_stop
 
     def seen(self, index: int) -> PreparedRequest | AlikeProduce | None:
         """Return a prepared request whose turn has not come; None if it is not prepared."""
@@ -180,7 +185,8 @@ class PreparedRequests:
             self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._prepared.clear()
         self._alike.forget()
-        self._block, self._block_size, self._block_stop = {}, 0, 0
+        self._place, self._block_size = self._block[0][0] if self._block else self._place, 0
+        self._block.clear()
         self._bytes = 0
 
     def _prepare(self, item: ReplayItem) -> PreparedRequest | AlikeProduce | None:

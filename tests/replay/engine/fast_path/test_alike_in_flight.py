@@ -127,7 +127,7 @@ def replayed(
     with patch.context() as within:
         within.setattr(AlikePath, "send", noted_send)
         if not alike:
-            within.setattr(AlikeProduces, "among", lambda *_: {})
+            within.setattr(AlikeProduces, "_search", lambda _self, columns: [None] * len(columns[0]))
             within.setattr(AlikeProduces, "find", lambda *_: None)
         recorder = Recorder(respond())
         done = play(script.capture(), script.shelf, recorder, topology({"t-orders": 3}), asked, prepared=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
@@ -14,6 +15,7 @@ from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_items import ReplayItems
 from kdissect.replay.settings import DRY_CLUSTER, DRY_TARGET, Groups, Pace, ReplaySettings, Timestamps
 from tests.helpers.conversations import CAPTURES
 from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
@@ -22,7 +24,7 @@ from tests.replay.engine.fast_path.test_prepared_requests import whole
 
 
 @pytest.mark.parametrize("capture", ["steady", "transactions", "broker-restart"])
-@pytest.mark.parametrize("block", [1, 512])
+@pytest.mark.parametrize("block", [1, 256])
 def test_recorded_requests_are_prepared_as_in_the_plain_way(
     capture: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,10 +48,16 @@ def test_recorded_requests_are_prepared_as_in_the_plain_way(
         requests, notes, alike = prepared()
         produces = sum(item.request.key == ApiKey.PRODUCE for item in replay.loaded.items)
         assert alike > produces / 3
-        monkeypatch.setattr(AlikeProduces, "among", lambda *_: {})
+        monkeypatch.setattr(AlikeProduces, "_search", lambda _self, columns: [None] * len(columns[0]))
         assert prepared() == (requests, notes, alike)  # one by one
         monkeypatch.setattr(AlikeProduces, "find", lambda *_: None)
         assert prepared() == (requests, notes, 0)
+
+
+def among(made: PreparedRequests, items: ReplayItems, first: int = 0) -> dict[int, AlikeProduce]:
+    """Return those of some items that are found, by their places."""
+    found = made._alike.among(items, np.arange(first, len(items)), 1 << 20)
+    return {place: alike for place, alike in found if alike is not None}
 
 
 def made_alike(script: Script, asked: ReplaySettings) -> dict[int, AlikeProduce]:
@@ -58,7 +66,7 @@ def made_alike(script: Script, asked: ReplaySettings) -> dict[int, AlikeProduce]
     context = new_context(asked, loaded, topology({"t-orders": 3}), lambda: 0, script.shelf.get)
     made = PreparedRequests(context, loaded.items)
     made.make(1)
-    return made._alike.among(loaded.items, 0, len(loaded.items))
+    return among(made, loaded.items)
 
 
 def test_requests_of_another_form_are_not_taken_for_those_like_an_earlier_one() -> None:
@@ -103,6 +111,19 @@ def test_a_target_that_speaks_other_versions_ends_what_was_learnt() -> None:
     context = new_context(asked, loaded, known, lambda: 0, script.shelf.get)
     made = PreparedRequests(context, loaded.items)
     made.make(1)
-    assert len(made._alike.among(loaded.items, 1, 3)) == 2
+    assert len(among(made, loaded.items, 1)) == 2
     known.versions[PRODUCE] = (0, 8)
-    assert not made._alike.among(loaded.items, 1, 3)
+    assert not among(made, loaded.items, 1)
+
+
+def test_a_block_ends_where_its_frames_have_many_bytes() -> None:
+    script = Script()
+    for number in range(6):
+        script.add(number, PRODUCE, 9, produce(batch(records=20)), took(0, base=number))
+    asked = settings()
+    loaded = load(script.capture(), script.shelf, asked)
+    context = new_context(asked, loaded, topology({"t-orders": 3}), lambda: 0, script.shelf.get)
+    size = script.requests[0].frame.size
+    for most, count in ((0, 1), (size, 1), (3 * size, 3), (3 * size + 1, 3), (9 * size, 5)):
+        found = AlikeProduces(context).among(loaded.items, np.arange(1, 6), most)
+        assert [place for place, _ in found] == list(range(1, 1 + count))
