@@ -59,6 +59,11 @@ class WaitingItems:
             self._head = self._items[self._places[self._next]]
         return self._head
 
+    def offer(self, head: ReplayItem | None) -> None:
+        """Have an item of the next request that was made before, if there is one."""
+        if self._head is None:
+            self._head = head
+
     def popleft(self) -> ReplayItem:
         """Remove the next request, and return it."""
         head = self.head

@@ -30,7 +30,7 @@ from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
 from kdissect.replay.engine.pass_results import PassOutcome, ResultTable
-from kdissect.replay.engine.request_accounts import LATE_NS, RequestAccounts
+from kdissect.replay.engine.request_accounts import LATE_NS, RequestAccounts, is_sent_again
 from kdissect.replay.engine.request_times import EARLY_NS, RequestTimes
 from kdissect.replay.engine.run_limits import IN_FLIGHT_CAP, RecentEnds, RunLimits
 from kdissect.replay.engine.schedule import Schedule
@@ -264,6 +264,7 @@ class Player:
             prepared = self._prepared.seen(queue.waiting.index)
             if isinstance(prepared, AlikeProduce):
                 return self._times.planned_ns(prepared.first_ns)
+        queue.waiting.offer(self._prepared.take_item(queue.waiting.index))
         return self._times.due_ns(queue.waiting.head)
 
     def _may_begin(self, queue: ConnectionQueue, now_ns: int) -> bool:
@@ -299,7 +300,10 @@ class Player:
     def _begin(self, queue: ConnectionQueue, due_ns: int) -> None:
         """Send the head of a queue, by the fast path if it was prepared and nothing has to be waited for."""
         waiting, now_ns = queue.waiting, self.pool.now_ns
-        prepared = self._prepared.take(waiting.index) or self._prepared.make_now(waiting.head)
+        prepared = self._prepared.take(waiting.index)
+        if not isinstance(prepared, AlikeProduce):
+            waiting.offer(self._prepared.take_item(waiting.index))
+            prepared = prepared or self._prepared.make_now(waiting.head)
         if isinstance(prepared, AlikeProduce):
             self._limits.begin(queue, len(prepared.frame), now_ns)
             if self._alike_path.send(queue, prepared, due_ns):
@@ -344,7 +348,7 @@ class Player:
                 queue.unsent = NONE
             if self._gates.has_ended(index):  # it was cut off, and is accounted for
                 return
-            waited = DEPENDENCY if sent_ns - began_ns > LATE_NS or _is_sent_again(answers, sent_ns) else ""
+            waited = DEPENDENCY if sent_ns - began_ns > LATE_NS or is_sent_again(answers, sent_ns) else ""
             if failure is None:
                 self._finish(queue, item, due_ns, cause or waited, answers or [])
             else:
@@ -391,9 +395,3 @@ class Player:
         self.results.append_all_skipped(indices, disposition, reason)
         self._times.note_ends(indices, self.pool.now_ns)
         self._gates.end_all(indices)
-
-
-def _is_sent_again(answers: Sequence[Answer] | None, first_ns: int) -> bool:
-    """Return whether what counts was sent again after a first sending whose answer does not count."""
-    times_ns = [each.sent_ns for each in answers or () if each.sent_ns is not None and not each.held]
-    return bool(times_ns) and min(times_ns) - first_ns > LATE_NS

@@ -72,3 +72,9 @@ class RequestAccounts:
         """Account for a request that could not be sent."""
         disposition = failure.bucket if isinstance(failure, SkipRequest) else Disposition.POLICY
         self._results.append(RequestResult(index, disposition, str(failure), due_ns))
+
+
+def is_sent_again(answers: Sequence[Answer] | None, first_ns: int) -> bool:
+    """Return whether what counts was sent again after a first sending whose answer does not count."""
+    times_ns = [each.sent_ns for each in answers or () if each.sent_ns is not None and not each.held]
+    return bool(times_ns) and min(times_ns) - first_ns > LATE_NS

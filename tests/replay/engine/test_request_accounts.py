@@ -10,7 +10,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.engine.fast_path.in_flight import InFlightRequest
 from kdissect.replay.engine.pass_results import RequestResult, ResultTable
-from kdissect.replay.engine.request_accounts import LATE_NS, SELF, RequestAccounts
+from kdissect.replay.engine.request_accounts import LATE_NS, SELF, RequestAccounts, is_sent_again
 from kdissect.replay.engine.run_limits import RunLimits
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.spool import Spool
@@ -76,3 +76,10 @@ def test_a_failure_is_a_result_with_its_reason() -> None:
     made.failed(4, 8, AbortRun("it must not"))
     assert results[0] == RequestResult(3, Disposition.LOSSY, "it loses a field", 7)
     assert results[1] == RequestResult(4, Disposition.POLICY, "it must not", 8)
+
+
+def test_what_is_sent_again_after_a_while_was_late_for_another_reason() -> None:
+    assert is_sent_again([answer(LATE_NS + 4)], 3)
+    assert not is_sent_again([answer(LATE_NS + 3)], 3)
+    assert not is_sent_again([answer(LATE_NS + 4, "connecting")], 3)
+    assert not is_sent_again(None, 3)

@@ -72,6 +72,7 @@ class PreparedRequests:
         self._block: deque[tuple[int, AlikeProduce | None]] = deque()  # the places before that are to come
         self._block_size = 0
         self._prepared: dict[int, PreparedRequest | AlikeProduce] = {}  # by index
+        self._looked_at: dict[int, ReplayItem] = {}  # the items of those that are prepared in parts
         self._passed = RequestNumbers(
             np.uint8
         )  # 1 for requests that had their turn before they were prepared
@@ -144,11 +145,17 @@ class PreparedRequests:
         if prepared is not None:
             self._prepared[index] = prepared
             self._bytes += prepared.size
+            if isinstance(prepared, PreparedRequest):
+                self._looked_at[index] = item
         return True
 
     def seen(self, index: int) -> PreparedRequest | AlikeProduce | None:
         """Return a prepared request whose turn has not come; None if it is not prepared."""
         return self._prepared.get(index)
+
+    def take_item(self, index: int) -> ReplayItem | None:
+        """Return the item of a request that was prepared, if it is still there, so that none is made anew."""
+        return self._looked_at.pop(index, None)
 
     def take(self, index: int) -> PreparedRequest | AlikeProduce | None:
         """Return a prepared request whose turn has come.
@@ -184,6 +191,7 @@ class PreparedRequests:
         for index in self._prepared:
             self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._prepared.clear()
+        self._looked_at.clear()
         self._alike.forget()
         self._place, self._block_size = self._block[0][0] if self._block else self._place, 0
         self._block.clear()

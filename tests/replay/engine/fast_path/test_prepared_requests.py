@@ -141,3 +141,30 @@ def test_leaders_that_move_make_what_is_prepared_stale() -> None:
     known.turn += 1
     assert made.take(0) is None
     assert made.make_now(loaded.items[0]) is not None
+
+
+def test_the_item_of_a_request_in_parts_is_there_once() -> None:
+    script, asked = Script(), settings()
+    for time_ms in range(3):
+        script.add(time_ms, PRODUCE, 9, produce(batch()), took(0, base=time_ms))
+    loaded = load(script.capture(), script.shelf, asked)
+    context = new_context(asked, loaded, topology({"t-orders": 3}), lambda: 0, script.shelf.get)
+    made = PreparedRequests(context, loaded.items)
+    made.make()
+    assert made.take_item(0) == loaded.items[0]
+    assert made.take_item(0) is None
+    assert isinstance(made.seen(1), AlikeProduce)
+    assert made.take_item(1) is None  # which is in no need of one
+
+
+def test_at_pace_asap_the_next_requests_are_prepared_with_one_that_is_wanted() -> None:
+    script = Script()
+    for time_ms in range(60):
+        script.add(time_ms, PRODUCE, 9, produce(batch()), took(0, base=time_ms))
+    for pace, ready in ((Pace.ASAP, 15), (Pace.SCHEDULE, 0)):
+        asked = settings(pace=pace)
+        loaded = load(script.capture(), script.shelf, asked)
+        context = new_context(asked, loaded, topology({"t-orders": 3}), lambda: 0, script.shelf.get)
+        made = PreparedRequests(context, loaded.items)
+        assert (made.take(0) is not None) == bool(ready)
+        assert len(made) >= ready
