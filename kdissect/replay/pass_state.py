@@ -92,9 +92,10 @@ class RequestGates:
         ended = self._ended.room(index)
         self._count += 1 - ended[index]
         ended[index] = 1
-        gate = self._gates.pop(index, None)
-        if gate is not None:
-            gate.open()
+        if self._gates:
+            gate = self._gates.pop(index, None)
+            if gate is not None:
+                gate.open()
 
     def end_all(self, indices: NDArray[np.int64]) -> None:
         """Note that many requests have ended, none of them earlier."""

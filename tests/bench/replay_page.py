@@ -4,10 +4,11 @@
 
 In: a capture, such as the chatty one of `tests.bench.bench`. Out: a page with each command that was run, and
 its figures. Memory is that of all processes of a command together (see `measure`). The steps are loading a
-log, a plan of it, sending for ten seconds to a target in memory, the processor time of one request, and how
-long the report of a million requests takes after a stop. `--log` takes a log that `kdissect replay load` has
-written, and leaves that step out. `--larger` adds rows for a larger log, and `--machines` those of
-`tests.bench.replay_machines` for a small one.
+log, a plan of it, sending for ten seconds to a target in memory, the same of its Produce requests alone by
+one process and by two (the ceiling of the replayer: their connections depend on nothing), the processor time
+of one request, and how long the report of a million requests takes after a stop. `--log` takes a log that
+`kdissect replay load` has written, and leaves that step out. `--larger` adds rows for a larger log, and
+`--machines` those of `tests.bench.replay_machines` for a small one.
 """
 
 import argparse
@@ -49,6 +50,7 @@ def output(command: list[str]) -> list[str]:
 PLAN = ["plan", "LOG", *DRY]
 SEND = ["run", "LOG", *DRY, "--execute", "--max-duration", SECONDS]
 STOPPED = "1000000"  # requests of a run that is stopped
+PRODUCES, PROCESSES = ["--api", "Produce"], ("1", "2")
 
 
 def page(chosen: argparse.Namespace, log: Path, folder: Path) -> Iterator[str]:
@@ -77,6 +79,7 @@ def page(chosen: argparse.Namespace, log: Path, folder: Path) -> Iterator[str]:
     yield from rows
     yield "\nSent to a target in memory:\n"
     yield from (f"    {line}" for line in rate)
+    yield from _ceiling(log, folder)
     yield "\n`python -m tests.bench.replay_cpu mixed`:\n"
     yield from (f"    {line}" for line in cpu)
     yield f"\n`python -m tests.bench.replay_stop {STOPPED}`:\n"
@@ -93,6 +96,20 @@ def page(chosen: argparse.Namespace, log: Path, folder: Path) -> Iterator[str]:
             "workers of a standalone cluster and a broker, all on this machine:\n"
         )
         yield from output([sys.executable, "-m", "tests.bench.replay_machines", str(chosen.machines)])
+
+
+def _ceiling(log: Path, folder: Path) -> Iterator[str]:
+    """Yield how fast the Produce requests of a log are sent to a target in memory, and what one takes."""
+    for count in PROCESSES:
+        words = [*SEND, *PRODUCES, "--processes", count]
+        rate = output([*_with_log(words, log), "--out", str(folder / f"produces-{count}"), "--quiet"])
+        yield f"\n`{shown(words)}`:\n"
+        yield from (f"    {line}" for line in rate)
+    for chosen in ([*PRODUCES, "--processes", PROCESSES[-1]], []):
+        words = ["-m", "tests.bench.replay_ceiling", "LOG", *chosen]
+        found = output([sys.executable, *(str(log) if word == "LOG" else word for word in words)])
+        yield f"\n`python {' '.join(words)}`:\n"
+        yield from (f"    {line}" for line in found)
 
 
 def _rows(log: Path, out: Path) -> Iterator[str]:

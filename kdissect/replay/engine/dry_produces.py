@@ -21,7 +21,7 @@ from kdissect.replay.engine.produce_frames import (
 )
 
 CORRELATION_BYTES, OFFSET_BYTES = 4, 8
-API, CLIENT_SIZE = slice(4, 8), slice(12, 14)  # in a frame with its length
+API, VERSION, CLIENT_SIZE = slice(4, 8), slice(6, 8), slice(12, 14)  # in a frame with its length
 AFTER_CORRELATION = CLIENT_SIZE.start
 MOST_FRONTS, MOST_SIZES = 1 << 12, 8
 
@@ -51,7 +51,7 @@ class DryProduces:
         # The sizes of fronts, the one that was learnt last first, by how long the client id is.
         self._sizes: defaultdict[bytes, list[int]] = defaultdict(list)
 
-    def answer(self, frame: bytes, version: int) -> bytes:
+    def answer(self, frame: bytes) -> bytes:
         """Return the answer to a Produce request, whose records get the next offsets."""
         api = frame[API]
         for size in self._sizes.get(frame[CLIENT_SIZE], ()):
@@ -61,10 +61,11 @@ class DryProduces:
                 base = known.partition.following
                 known.partition.following = base + records_in(frame, *span)
                 return b"".join((known.before, base.to_bytes(OFFSET_BYTES, "big"), known.after))
-        return self._read(frame, version)
+        return self._read(frame)
 
-    def _read(self, frame: bytes, version: int) -> bytes:
+    def _read(self, frame: bytes) -> bytes:
         """Return the answer to a request whose front is not known, and learn it."""
+        version = int.from_bytes(frame[VERSION], "big")
         produced = produced_in(frame, version)
         expected = expected_answer(version, produced.partitions)
         response, number = bytearray(expected.bits.to_bytes(expected.size, "big")), 0

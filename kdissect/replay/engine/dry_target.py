@@ -37,6 +37,7 @@ NEVER_ALIKE = frozenset(
     }
 )
 """The APIs whose responses have something new each time."""
+KEY, PRODUCE = slice(4, 6), ApiKey.PRODUCE.to_bytes(2, "big")
 FIRST_WITH_SESSIONS, FLEXIBLE_FETCH, LAST_WITH_REPLICA = 7, 12, 14  # versions of Fetch
 
 
@@ -65,9 +66,9 @@ class DryBroker:
 
     def answer(self, frame: bytes) -> bytes:
         """Return the response to a request."""
+        if frame[KEY] == PRODUCE:
+            return self._produces.answer(frame)
         key, version = frame[5] | frame[4] << 8, frame[7] | frame[6] << 8
-        if key == ApiKey.PRODUCE:
-            return self._produces.answer(frame, version)
         if key == ApiKey.FETCH:
             return _nothing_fetched(version, self._session(frame, version))
         if key in NEVER_ALIKE:

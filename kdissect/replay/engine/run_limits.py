@@ -84,6 +84,7 @@ class RunLimits:
         self.peak_in_flight = self.peak_connections = 0
         self._caps = caps
         self._breaker = _CircuitBreaker(breaker)
+        self.note = self._breaker.note
         self._stop_signal = stop_signal
         self.in_flight = 0  # captured requests
         self._connections = 0  # captured connections that are open
@@ -132,13 +133,6 @@ class RunLimits:
         """Note that all requests of a connection have ended."""
         queue.open = False
         self._connections -= 1
-
-    def note(self, now_ns: int, error: bool, throttled: bool, requests: int = 1) -> None:
-        """Note how requests ended.
-
-        With an error that the capture did not have, or throttled by the target.
-        """
-        self._breaker.note(now_ns, error, throttled, requests)
 
     def recent(self, now_ns: int) -> "RecentEnds":
         """Return how the requests of the last ten seconds ended."""
@@ -190,7 +184,11 @@ class _CircuitBreaker:
         self._steps: deque[_Step] = deque()
         self._sum = _Step(0)  # of these steps
 
-    def note(self, now_ns: int, error: bool, throttled: bool, requests: int) -> None:
+    def note(self, now_ns: int, error: bool, throttled: bool, requests: int = 1) -> None:
+        """Note how requests ended.
+
+        With an error that the capture did not have, or throttled by the target.
+        """
         step = self._last
         if now_ns - step.begin_ns >= STEP_NS:
             step = self._last = _Step(now_ns)

@@ -162,7 +162,10 @@ def rewritten_head(
     refuse_control(batch)
     base, latest, times = batch.base_timestamp, batch.max_timestamp, b""
     if shift_ms and base >= 0:
-        times = _packed(TIMES, base + shift_ms, latest + shift_ms)
+        try:
+            times = TIMES.pack(base + shift_ms, latest + shift_ms)
+        except struct.error as wrong:
+            raise _misfit(wrong) from wrong
     return head_with(batch.data, producer_id, producer_epoch, base_sequence, times)
 
 
@@ -174,7 +177,10 @@ def head_with(
     The checksum is patched. Without times they stay. Raise SkipRequest for numbers that do not fit.
     """
     before = data[ATTRIBUTES_AT:HEADER_BYTES]
-    producer = _packed(PRODUCER, producer_id, producer_epoch, base_sequence)
+    try:
+        producer = PRODUCER.pack(producer_id, producer_epoch, base_sequence)
+    except struct.error as wrong:
+        raise _misfit(wrong) from wrong
     after = b"".join((before[:TIMES_AT], times or before[TIMES_AT:PRODUCER_AT], producer, before[BEHIND_AT:]))
     if before[1] & LOG_APPEND_TIME:
         after = b"".join((before[:1], bytes((before[1] & ~LOG_APPEND_TIME,)), after[2:]))
@@ -189,12 +195,9 @@ def head_with(
     )
 
 
-def _packed(form: struct.Struct, *values: int) -> bytes:
-    try:
-        return form.pack(*values)
-    except struct.error as wrong:
-        reason = f"new values do not fit into the header of a batch: {wrong}"
-        raise SkipRequest(Disposition.UNDECODABLE, reason) from wrong
+def _misfit(wrong: struct.error) -> SkipRequest:
+    reason = f"new values do not fit into the header of a batch: {wrong}"
+    return SkipRequest(Disposition.UNDECODABLE, reason)
 
 
 def codec_of(batch: CapturedBatch) -> int:

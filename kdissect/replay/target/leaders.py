@@ -35,7 +35,8 @@ class SharedDeadlines:
 
     def clear(self, partition: TopicPartition) -> None:
         """Note that a partition need not be waited for."""
-        self._ends_ns.pop(partition, None)
+        if self._ends_ns:
+            self._ends_ns.pop(partition, None)
 
 
 class Leaders:

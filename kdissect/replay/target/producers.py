@@ -60,9 +60,8 @@ class SequenceNumbering:
 
     def look_again(self) -> None:
         """Wake all who wait, to see whether it is their turn."""
-        if self.gate.waiting:
-            gate, self.gate = self.gate, Gate()
-            gate.open()
+        gate, self.gate = self.gate, Gate()
+        gate.open()
 
 
 class Producers:
@@ -142,7 +141,7 @@ class Producers:
         else:
             numbering.broken = True
             numbering.unsure += taken is None
-        if not numbering.under_way:
+        if not numbering.under_way and numbering.gate.waiting:
             numbering.look_again()
 
     def note_attempt(self, index: int, partition: TopicPartition, taken: bool) -> None:

@@ -51,7 +51,7 @@ class AlikePath:
         self._path, self._ended = path, ended
         self._context, self._pool = path.context, path.pool
         self._producers, self._produced = path.context.producers, path.context.notes.produced
-        self._order = path.context.order
+        self._order, self._awaits_begins = path.context.order, path.context.order.awaits_begins
         self._done = cast("Callable[[Answer], None]", self._take)
 
     def send(self, queue: ConnectionQueue, alike: AlikeProduce, due_ns: int) -> bool:
@@ -62,8 +62,7 @@ class AlikePath:
         connection = pool.connections.get(route)
         if lane.transaction is not None or connection is None or not connection.takes(now_ns):
             return False
-        order = self._order
-        if order.awaits_begins and order.missing_begin((lane.partition,), first_ns) is not None:
+        if self._awaits_begins and self._order.missing_begin((lane.partition,), first_ns) is not None:
             return False
         request = AlikeInFlight(alike, queue, due_ns, now_ns)
         rest = begin + HEADER_BYTES
