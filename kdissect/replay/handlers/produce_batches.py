@@ -113,7 +113,10 @@ def numbered_now(
     None if something has to be waited for, or if more is needed than counting on: then the handler sends the
     request.
     """
-    if item.transaction is not None and not _in_its_transaction(context, item, version, batches):
+    index, transaction = item.request.index, item.transaction
+    if transaction is not None and not in_its_transaction(
+        context, index, transaction, version, [each.partition for each in batches]
+    ):
         return None
     producers, connection = context.producers, item.request.connection
     found: list[tuple[OutgoingBatch, int, ProducerIdentity, SequenceNumbering]] = []
@@ -134,15 +137,15 @@ def numbered_now(
     return ready
 
 
-def _in_its_transaction(
-    context: ReplayContext, item: ReplayItem, version: int, batches: Sequence[OutgoingBatch]
+def in_its_transaction(
+    context: ReplayContext, index: int, transaction: str, version: int, partitions: Sequence[TopicPartition]
 ) -> bool:
     """Return whether a transactional request waits for nothing, and its partitions are in the transaction."""
-    if next(context.transactions.earlier(item, WORK_BORDERS.__contains__), None) is not None:
+    transactions = context.transactions
+    if next(transactions.earlier_than(index, transaction, WORK_BORDERS.__contains__), None) is not None:
         return False
-    has_partition = context.transactions.has_partition
     return version > BEFORE_IMPLICIT_ADD or all(
-        has_partition(item.transaction, each.partition) for each in batches
+        transactions.has_partition(transaction, each) for each in partitions
     )
 
 

@@ -21,7 +21,7 @@ from kdissect.replay.handlers.produce_batches import (
     version_of,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.identifiers import ProducerKey, TopicPartition
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batches_of
 from kdissect.replay.rewrite.names import Tree
@@ -254,7 +254,7 @@ def _learn(
     if captured is not None and captured != UNKNOWN_OFFSET:
         context.positions.add_written(partition, captured, batch.records, outcome.offset)
     context.positions.set_bounds(partition, end=outcome.offset + batch.records)
-    _note_open(context, item, batch)
+    note_open(context, item.transaction, (batch.producer_id, batch.producer_epoch))
 
 
 def learn_taken(
@@ -271,7 +271,7 @@ def learn_taken(
             context.producers.ended(numbering, sequence, batch.records, True)
         learn_written(context, index, partition, batch.records, captured.get(partition), offset)
         if offset >= 0:
-            _note_open(context, item, batch)
+            note_open(context, item.transaction, (batch.producer_id, batch.producer_epoch))
 
 
 def learn_written(
@@ -289,9 +289,9 @@ def learn_written(
         context.positions.note_written(partition, captured, records, offset)
 
 
-def _note_open(context: ReplayContext, item: ReplayItem, batch: CapturedBatch) -> None:
-    """Note that the transaction of a batch is open on the target."""
-    if item.transaction and batch.producer_id >= 0:
-        identity = context.producers.identity((batch.producer_id, batch.producer_epoch))
+def note_open(context: ReplayContext, transaction: str | None, producer: ProducerKey) -> None:
+    """Note that the transaction of a batch of a captured producer is open on the target."""
+    if transaction and producer[0] >= 0:
+        identity = context.producers.identity(producer)
         if identity is not None:
-            context.transactions.note_open(item.transaction, identity)
+            context.transactions.note_open(transaction, identity)

@@ -139,6 +139,7 @@ class ReplayItems(Sequence[ReplayItem]):
         self._kind_of, self._kinds = array("i"), Interned[ItemKind]()
         self._refused = Interned[Refusal | None]()
         self._refusal_of_kind: list[int] = []
+        self._sent_kinds = np.zeros(0, bool)  # as far as somebody has asked
         self._anchors, self._gaps = array("i"), array("q")  # both are empty if nobody asks for them
 
     def make_room(self) -> None:
@@ -203,7 +204,10 @@ class ReplayItems(Sequence[ReplayItem]):
         return sent
 
     def _allowed(self) -> NDArray[np.bool_]:
-        return np.array([kind.refusal is None for kind in self._kinds.values], bool)
+        kinds = self._kinds.values
+        if len(self._sent_kinds) < len(kinds):
+            self._sent_kinds = np.array([kind.refusal is None for kind in kinds], bool)
+        return self._sent_kinds
 
     def transactional_ids(self) -> set[str]:
         """Return all transactional ids."""

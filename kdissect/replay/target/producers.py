@@ -201,17 +201,20 @@ class Transactions:
 
         `conflicts` decides by API key.
         """
-        if item.transaction is None:
-            return
-        order = self._order.get(item.transaction, ())
-        begin = self._ended.get(item.transaction, 0)
+        if item.transaction is not None:
+            yield from self.earlier_than(item.request.index, item.transaction, conflicts)
+
+    def earlier_than(self, own: int, transaction: str, conflicts: Callable[[int], bool]) -> Iterator[int]:
+        """Return the same by the index of the request and its transactional id."""
+        order = self._order.get(transaction, ())
+        begin = self._ended.get(transaction, 0)
         has_ended = self._gates.has_ended
-        while begin < len(order) and order[begin] < item.request.index and has_ended(order[begin]):
+        while begin < len(order) and order[begin] < own and has_ended(order[begin]):
             begin += 1
-        self._ended[item.transaction] = begin
+        self._ended[transaction] = begin
         for at in range(begin, len(order)):
             index = order[at]
-            if index >= item.request.index:
+            if index >= own:
                 return
             if conflicts(self._items[index].request.key) and not has_ended(index):
                 yield index

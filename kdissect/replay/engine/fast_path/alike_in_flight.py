@@ -3,7 +3,7 @@
 In: an `AlikeProduce` whose turn has come. Out: a frame, put together of the front of the first request of its
 lane, the header with producer and number, and the captured records; and the answer, at the place where the
 player accounts for it. This is for requests that go out at once and are answered with success. All else (no
-connection yet, a transaction, an error) is left to `in_flight`, with the same request in its parts.
+connection yet, a wait, an error) is left to `in_flight`, with the same request in its parts.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,8 @@ from kdissect.replay.effects import Answer
 from kdissect.replay.engine.connection_queue import ConnectionQueue
 from kdissect.replay.engine.fast_path.alike_produces import AlikeProduce, ProduceLane
 from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightProduce
-from kdissect.replay.handlers.produce_delivery import learn_written
+from kdissect.replay.handlers.produce_batches import in_its_transaction
+from kdissect.replay.handlers.produce_delivery import learn_written, note_open
 from kdissect.replay.identifiers import ProducerKey
 from kdissect.replay.rewrite.batch_rewrite import SEQUENCE_LIMIT, head_with
 from kdissect.replay.target.producers import SequenceNumbering
@@ -60,7 +61,11 @@ class AlikePath:
         pool = self._pool
         now_ns, route = pool.now_ns, (queue.connection, lane.node)
         connection = pool.connections.get(route)
-        if lane.transaction is not None or connection is None or not connection.takes(now_ns):
+        if connection is None or not connection.takes(now_ns):
+            return False
+        if lane.transaction is not None and not in_its_transaction(
+            self._context, alike.request, lane.transaction, lane.part.version, (lane.partition,)
+        ):
             return False
         if self._awaits_begins and self._order.missing_begin((lane.partition,), first_ns) is not None:
             return False
@@ -103,6 +108,9 @@ class AlikePath:
             self._producers.ended(request.numbering, request.sequence, records, True)
         captured = offset if offset >= 0 else None
         learn_written(self._context, alike.request, lane.partition, records, captured, written)
+        if lane.transaction and written >= 0:
+            producer_id, epoch, *_ = PRODUCER.unpack_from(alike.frame, alike.begin + PRODUCER_ID_AT)
+            note_open(self._context, lane.transaction, (producer_id, epoch))
         noted = lane.batches.get(records)
         if noted is None:
             noted = lane.batches[records] = self._produced.number_of(lane.produced(records))

@@ -43,8 +43,8 @@ from kdissect.replay.pass_state import Batches, Texts
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.producers import ProducerIdentity, SequenceNumbering
 
+KEY_AND_SIZE = ("key", "frame_size")
 COLUMNS = (
-    "key",
     "index",
     "connection",
     "first_ns",
@@ -205,18 +205,19 @@ class AlikeProduces:
         Their frames have so many bytes at most, or there is one only.
         """
         first, stop = int(places[0]), int(places[-1]) + 1
-        columns = [each[places - first] for each in request_columns(items, COLUMNS, first, stop)]
-        few = max(int((columns[-3].cumsum() <= most_bytes).sum()), 1)
+        keys, sizes = (each[places - first] for each in request_columns(items, KEY_AND_SIZE, first, stop))
+        few = places[: max(int((sizes.cumsum() <= most_bytes).sum()), 1)]
+        produces = few[keys[: len(few)] == ApiKey.PRODUCE]
         found: dict[int, AlikeProduce | None] = {}
-        if self._templates and self._keeps_times:
-            rows = np.flatnonzero(columns[0][:few] == ApiKey.PRODUCE)
-            alike = self._search([each[rows] for each in columns])
-            found = dict(zip(rows.tolist(), alike, strict=True))
-        return [(place, found.get(row)) for row, place in enumerate(places[:few].tolist())]
+        if len(produces) and self._templates and self._keeps_times:
+            columns = request_columns(items, COLUMNS, first, int(produces[-1]) + 1)
+            alike = self._search([each[produces - first] for each in columns])
+            found = dict(zip(produces.tolist(), alike, strict=True))
+        return [(place, found.get(place)) for place in few.tolist()]
 
     def _search(self, columns: list[NDArray[Any]]) -> Iterator[AlikeProduce | None]:
         """Yield each of some Produce requests; None for one that is not like an earlier one."""
-        _, indices, connections, times_ns, complete, *at = columns
+        indices, connections, times_ns, complete, *at = columns
         at[3] = np.where(complete, at[3], 0)
         positions, sizes = (np.stack(each, axis=1).ravel().tolist() for each in (at[::2], at[1::2]))
         frames = self._context.captured.frames(positions, sizes)  # request and response in turns

@@ -13,7 +13,7 @@ from kdissect.replay.engine.fast_path.alike_produces import AlikeProduces
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.settings import Caps, Pace, ReplaySettings
-from tests.helpers.paper_cluster import INIT, PRODUCE, Cluster, batch, issued, produce, took
+from tests.helpers.paper_cluster import ADD, END, INIT, PRODUCE, Cluster, batch, issued, produce, took
 from tests.helpers.paper_target import OnPaper, Script, Tree, play, settings, topology
 from tests.replay.engine.fast_path.test_contract import Recorder, Willing
 
@@ -28,7 +28,14 @@ def traffic(seed: int, in_flight: int) -> Script:
         name = "transfers" if connection == 2 else None
         asked: Tree = {"transactional_id": name, "transaction_timeout_ms": 1}
         script.add(connection, INIT, 3, asked, issued(900 + connection, 4), connection=connection)
+    who: Tree = {"producer_id": 902, "producer_epoch": 4, "transactional_id": "transfers"}
+    older = {f"v3_and_below_{name}": value for name, value in who.items()}
     for number in range(LAST):
+        if number % 24 == 0:
+            add = older | {"v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}
+            script.add(10 + number, ADD, 3, add, {"results_by_topic_v3_and_below": []}, connection=2)
+        if number % 24 == 20:
+            script.add(10 + number, END, 3, who | {"committed": True}, {"error_code": 0}, connection=2)
         connection, records = chance.randrange(4), chance.choice([1, 1, 2, 9, 60])
         text = b"%d" % chance.choice([number, 10**9 + number])
         numbered = connection in (1, 2)
@@ -39,7 +46,8 @@ def traffic(seed: int, in_flight: int) -> Script:
             text=text,
         )
         sequences[connection] += records
-        body = produce(made, acks=0 if connection == 3 and number % 2 else -1)
+        name = "transfers" if connection == 2 else None
+        body = produce(made, acks=0 if connection == 3 and number % 2 else -1, transaction=name)
         answer = took(0 if chance.random() < 0.9 else 7, base=offset) if body["acks"] else None
         offset += records
         client = f"client-{connection}"
@@ -103,6 +111,7 @@ def outcome(done: OnPaper) -> dict[str, object]:
             for key, each in context.producers._numberings.items()
         },
         "recent": recent,
+        "open": dict(context.transactions.open),
         "stopped": player.outcome().stopped,
         "peak": player.outcome().peak_in_flight,
         "counters": player.outcome().counters,
