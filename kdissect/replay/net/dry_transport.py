@@ -63,13 +63,17 @@ class DryTransport(TcpTransport):
     def _deliver(self) -> None:
         """Hand over what has arrived, and what is answered to the requests that this has sent."""
         self._delivering = True
-        for _ in range(MOST_TURNS):
-            arrived, self._responses = self._responses, {}
-            for connection, responses in arrived.items():
-                if not connection.closed:
-                    self.received(connection, responses[0] if len(responses) == 1 else b"".join(responses))
-            if not self._responses:
-                break
-        self._delivering = False
-        if self._responses:
-            asyncio.get_running_loop().call_soon(self._deliver)
+        try:
+            for _ in range(MOST_TURNS):
+                arrived, self._responses = self._responses, {}
+                for connection, responses in arrived.items():
+                    if not connection.closed:
+                        self.received(
+                            connection, responses[0] if len(responses) == 1 else b"".join(responses)
+                        )
+                if not self._responses:
+                    break
+        finally:
+            self._delivering = False
+            if self._responses:
+                asyncio.get_running_loop().call_soon(self._deliver)
