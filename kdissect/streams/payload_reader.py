@@ -72,13 +72,21 @@ def _by_place(offsets: Int64s, lengths: Int64s, filled: Int64s) -> tuple[Int64s,
     order = filled[np.argsort(offsets[filled], kind="stable")]
     begin = offsets[order]
     end = np.maximum.accumulate(begin + lengths[order])
-    first = np.flatnonzero(np.concatenate(([True], begin[1:] > end[:-1] + READ_THROUGH)))
-    starts = begin[first]
-    stops = end[np.concatenate((first[1:] - 1, [len(end) - 1]))]
+    first, starts, stops = _joined(begin, end, READ_THROUGH)
     bases = np.concatenate(([0], np.cumsum(stops - starts)[:-1]))
     of_range = np.repeat(np.arange(len(first)), np.diff(np.concatenate((first, [len(order)]))))
     positions[order] = bases[of_range] + begin - starts[of_range]
     return starts, stops, positions
+
+
+def _joined(begin: Int64s, end: Int64s, hole: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Join ranges with holes of at most `hole` bytes between them.
+
+    `begin` ascends, and `end` is the highest end so far. Return the first range of each joined one, and where
+    that starts and stops.
+    """
+    first = np.flatnonzero(np.concatenate(([True], begin[1:] > end[:-1] + hole)))
+    return first, begin[first], end[np.append(first[1:], len(end)) - 1]
 
 
 def _by_block(offsets: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -172,10 +180,9 @@ def read_ahead(descriptor: int, starts: Int64s, stops: Int64s) -> None:
     if not hasattr(os, "posix_fadvise"):
         return
     order = np.argsort(starts, kind="stable")
-    begin, end = starts[order], np.maximum.accumulate(stops[order])
-    last = np.flatnonzero(begin[1:] > end[:-1] + AHEAD)
-    for start, stop in zip(begin[np.append(0, last + 1)], end[np.append(last, -1)], strict=True):
-        os.posix_fadvise(descriptor, int(start), int(stop - start), os.POSIX_FADV_WILLNEED)
+    _, begin, end = _joined(starts[order], np.maximum.accumulate(stops[order]), AHEAD)
+    for start, stop in zip(begin.tolist(), end.tolist(), strict=True):
+        os.posix_fadvise(descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
 
 def call_all() -> None:

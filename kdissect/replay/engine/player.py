@@ -181,7 +181,7 @@ class Player:
     def next_ns(self) -> int | None:
         """Return the time at which the next request is due or some can be prepared; None: never."""
         due_ns = self._timers.next_ns
-        if (self._at_once and len(self._prepared) >= ENOUGH_AHEAD) or not self._prepared.wanting:
+        if not self._prepares:
             return due_ns
         idle_ns = self.pool.now_ns + IDLE_NS
         return idle_ns if due_ns is None else min(due_ns, idle_ns)

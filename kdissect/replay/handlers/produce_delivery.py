@@ -251,9 +251,8 @@ def _learn(
         context.leaders.writes.clear(partition)
     if outcome.error != ErrorCode.NONE or outcome.offset < 0:
         return
-    if captured is not None and captured != UNKNOWN_OFFSET:
-        context.positions.add_written(partition, captured, batch.records, outcome.offset)
-    context.positions.set_bounds(partition, end=outcome.offset + batch.records)
+    known = None if captured == UNKNOWN_OFFSET else captured
+    context.positions.note_written(partition, known, batch.records, outcome.offset)
     note_open(context, item.transaction, (batch.producer_id, batch.producer_epoch))
 
 

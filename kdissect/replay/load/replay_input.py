@@ -69,6 +69,10 @@ class ReplayInput:
     def __post_init__(self) -> None:
         self.items = ReplayItems(self.capture.requests)
 
+    def produce_waits(self, index: int) -> bool:
+        """Return whether a Produce request waits for how other requests end."""
+        return index in self.retries or index in self.repeats or index in self.after
+
     def attempts(self) -> set[int]:
         """Return the requests whose outcome decides whether a later one is sent."""
         by_number = (attempts for tried in self.retries.values() for attempts in tried.values())

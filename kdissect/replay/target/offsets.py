@@ -198,13 +198,9 @@ class Positions:
         self, partition: TopicPartition, captured: int | None, records: int, target: int
     ) -> None:
         """Learn from a batch that the target wrote; without a captured offset only where its log ends."""
-        known, end = self.partition(partition), target + records
         if captured is not None:
-            known.turn += 1
-            known.batches.add(captured, records, target)
-        if known.target_end is None or end > known.target_end:
-            known.target_end = end
-            known.turn += 1
+            self.add_written(partition, captured, records, target)
+        self.set_bounds(partition, end=target + records)
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
         """Learn how far a client's fetch on the target went: `following` is the offset behind its records."""

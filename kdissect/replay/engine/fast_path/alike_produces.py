@@ -1,6 +1,6 @@
 """Produce requests like an earlier one: found many at a time, by their bytes, and kept as they were captured.
 
-In: captured requests, and what an earlier one with the same bytes before its records became (`ProduceLane`).
+In: captured requests, and what an earlier one with the same bytes before its records became (`ProduceForm`).
 Out: an `AlikeProduce` for each one: where its records lie in its frame, and the offset that the captured
 cluster gave them. Nothing is decoded, and no object but this one is made. The frame that is sent is put
 together when its turn has come (see `alike_in_flight`). `AlikeProduce.whole` is the same request as the plain
@@ -55,7 +55,7 @@ COLUMNS = (
     "response_size",
 )
 NO_OFFSET = -1  # the captured cluster gave none
-MOST_SIZES = 1 << 12  # of records, for each lane
+MOST_SIZES = 1 << 12  # of records, for each form
 FLAGS_AT = ATTRIBUTES_AT + 1  # the last byte of the attributes
 BELOW_ZERO = 0x80  # in the first byte of a number
 
@@ -69,7 +69,7 @@ class FramePieces(NamedTuple):
     size: int  # of the frame
 
 
-class ProduceLane:
+class ProduceForm:
     """The first of Produce requests that are alike, but for their records, and what all of them share."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class ProduceLane:
 
 
 class AlikeProduce(NamedTuple):
-    """A Produce request like the first one of its lane."""
+    """A Produce request like the first one of its form."""
 
     request: int  # its index
     first_ns: int
@@ -145,7 +145,7 @@ class AlikeProduce(NamedTuple):
     begin: int  # of the batch in it
     stop: int
     offset: int  # of the batch on the captured cluster, or NO_OFFSET
-    lane: ProduceLane
+    form: ProduceForm
 
     @property
     def size(self) -> int:
@@ -155,17 +155,17 @@ class AlikeProduce(NamedTuple):
     @property
     def first_node(self) -> int:
         """Return the node that it goes to."""
-        return self.lane.node
+        return self.form.node
 
     @property
     def captured_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset by the partition of the batch."""
-        return NO_OFFSETS if self.offset < 0 else {self.lane.partition: self.offset}
+        return NO_OFFSETS if self.offset < 0 else {self.form.partition: self.offset}
 
     def whole(self) -> PreparedRequest:
         """Return the request as the plain way prepares it."""
-        lane, first = self.lane, self.lane.first
-        filled = lane.template.fill(self.frame[self.begin : self.stop])
+        form, first = self.form, self.form.first
+        filled = form.template.fill(self.frame[self.begin : self.stop])
         assert filled is not None  # it was seen to be one batch
         (like,) = first.parts
         batch = like.batches[0]._replace(batch=filled.batch)
@@ -173,27 +173,27 @@ class AlikeProduce(NamedTuple):
         return first._replace(
             parts=(PreparedPart(part, (batch,), (filled.position,), like.expected),),
             captured_offsets=self.captured_offsets,
-            produced=lane.produced(filled.batch.records),
+            produced=form.produced(filled.batch.records),
             size=len(filled.ready),
             numbered=filled.batch.producer_id >= 0,
         )
 
 
 class AlikeProduces:
-    """The lanes of a pass, and the search for requests that belong to them."""
+    """The forms of a pass, and the search for requests that belong to them."""
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
-        self._templates = ProduceTemplates[ProduceLane]()
+        self._templates = ProduceTemplates[ProduceForm]()
         self._keeps_times = context.settings.timestamps is Timestamps.KEEP
 
     def forget(self) -> None:
-        """Drop all lanes, since leaders have moved."""
+        """Drop all forms, since leaders have moved."""
         self._templates.forget()
 
     def note(self, alike: AlikeProduce) -> None:
         """Note how a request is rewritten."""
-        notes = alike.lane.notes
+        notes = alike.form.notes
         if notes:
             self._context.notes.by_request[alike.request] = notes
 
@@ -221,21 +221,20 @@ class AlikeProduces:
         at[3] = np.where(complete, at[3], 0)
         positions, sizes = (np.stack(each, axis=1).ravel().tolist() for each in (at[::2], at[1::2]))
         frames = self._context.captured.frames(positions, sizes)  # request and response in turns
-        loaded, spoken, find = self._context.loaded, self._spoken, self._templates.find
-        waits = loaded.retries.keys() | loaded.repeats.keys() | loaded.after.keys()
+        waits, spoken, find = self._context.loaded.produce_waits, self._spoken, self._templates.find
         for index, connection, first_ns, frame, response in zip(
             indices.tolist(), connections.tolist(), times_ns.tolist(), frames[::2], frames[1::2], strict=True
         ):
             known = find(connection, frame)
-            if known is None or index in waits:
+            if known is None or waits(index):
                 yield None
                 continue
-            template, lane, begin, end = known
+            template, form, begin, end = known
             offset = template.offset(response)
-            if offset is None or not _fits(lane, spoken, frame, begin, end):
+            if offset is None or not _fits(form, spoken, frame, begin, end):
                 yield None
             else:
-                yield AlikeProduce(index, first_ns, frame, begin, end, offset, lane)
+                yield AlikeProduce(index, first_ns, frame, begin, end, offset, form)
 
     def find(self, item: ReplayItem) -> AlikeProduce | None:
         """Return a Produce request that waits for nothing, if it is like an earlier one.
@@ -247,14 +246,14 @@ class AlikeProduces:
         known = self._templates.find(request.connection, frame)
         if known is None:
             return None
-        template, lane, begin, end = known
-        if not _fits(lane, self._spoken, frame, begin, end):
+        template, form, begin, end = known
+        if not _fits(form, self._spoken, frame, begin, end):
             return None
         response = captured.frame(request.response) if request.response_complete else None
         offset = template.offset(response or b"")
         if offset is None:
-            offset = captured_offsets(self._context, item).get(lane.partition, NO_OFFSET)
-        alike = AlikeProduce(request.index, request.first_ns, frame, begin, end, offset, lane)
+            offset = captured_offsets(self._context, item).get(form.partition, NO_OFFSET)
+        alike = AlikeProduce(request.index, request.first_ns, frame, begin, end, offset, form)
         self.note(alike)
         return alike
 
@@ -284,13 +283,13 @@ class AlikeProduces:
             records,
             sent,
             answer,
-            lambda template: ProduceLane(template, prepared, notes, item.transaction, spoken),
+            lambda template: ProduceForm(template, prepared, notes, item.transaction, spoken),
         )
         return prepared
 
 
-def _fits(lane: ProduceLane, spoken: tuple[int, int] | None, frame: bytes, begin: int, end: int) -> bool:
-    """Return whether frame[begin:end] is one batch that may be sent as the first one of a lane was."""
-    if lane.spoken != spoken or not is_only_batch(frame, begin, end) or frame[begin + FLAGS_AT] & CONTROL:
+def _fits(form: ProduceForm, spoken: tuple[int, int] | None, frame: bytes, begin: int, end: int) -> bool:
+    """Return whether frame[begin:end] is one batch that may be sent as the first one of a form was."""
+    if form.spoken != spoken or not is_only_batch(frame, begin, end) or frame[begin + FLAGS_AT] & CONTROL:
         return False
-    return lane.transaction is None or not frame[begin + PRODUCER_ID_AT] & BELOW_ZERO
+    return form.transaction is None or not frame[begin + PRODUCER_ID_AT] & BELOW_ZERO

@@ -42,6 +42,11 @@ class ExpectedAnswer(NamedTuple):
         return len(frame) == self.size and int.from_bytes(frame, "big") & self.mask == self.bits
 
 
+def offset_at(frame: bytes, position: int) -> int:
+    """Return the offset that stands at one of the `offsets` of a response."""
+    return int.from_bytes(frame[position : position + INT64], "big", signed=True)
+
+
 @lru_cache(1 << 14)
 def expected_answer(version: int, partitions: ProducedPartitions) -> ExpectedAnswer:
     """Return the response to a Produce request for these topics and partitions."""

@@ -13,7 +13,7 @@ from kdissect.protocol.codec.messages import CodecError, DecodeError
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Part
 from kdissect.replay.engine.connection_queue import ConnectionQueue
-from kdissect.replay.engine.fast_path.expected_answer import AnswerCache
+from kdissect.replay.engine.fast_path.expected_answer import AnswerCache, offset_at
 from kdissect.replay.engine.fast_path.prepared_parts import PreparedPart, PreparedRequest
 from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
 from kdissect.replay.handlers.fetch_patience import missing_before_fetch
@@ -23,7 +23,6 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.net.pool import ConnectionPool
 
-OFFSET_BYTES = 8
 SAMPLE_NS = 2_000_000  # unknown answers to reads are decoded no more often than this
 
 
@@ -209,10 +208,7 @@ class InFlightProduce(InFlightRequest):
         """Account for the answer to a part."""
         frame, expected, context = answer.frame, part.expected, self.path.context
         if frame is not None and expected is not None and expected.matches(frame):
-            offsets = [
-                int.from_bytes(frame[position : position + OFFSET_BYTES], "big", signed=True)
-                for position in expected.offsets
-            ]
+            offsets = [offset_at(frame, position) for position in expected.offsets]
             learn_taken(context, self.item, batches, offsets, self.prepared.captured_offsets)
             return self._end([answer])
         self.good = False

@@ -222,9 +222,9 @@ def prepare_requests(context: ReplayContext, items: Sequence[ReplayItem]) -> Pre
 
 def can_be_prepared(context: ReplayContext, item: ReplayItem) -> bool:
     """Return whether a request needs nothing that only the run can tell."""
-    key, index, loaded = item.request.key, item.request.index, context.loaded
+    key = item.request.key
     if key == ApiKey.PRODUCE:
-        waits = index in loaded.retries or index in loaded.repeats or index in loaded.after
+        waits = context.loaded.produce_waits(item.request.index)
         return not waits and context.settings.timestamps is Timestamps.KEEP
     return key in (ApiKey.FETCH, ApiKey.METADATA) or key in READS
 

@@ -11,8 +11,8 @@ not of this form is left to the plain way.
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kdissect.protocol.records.batches import HEADER_BYTES, whole_batches
-from kdissect.replay.engine.fast_path.expected_answer import INT64, ExpectedAnswer, TopicKey
+from kdissect.protocol.records.batches import HEADER_BYTES, is_only_batch
+from kdissect.replay.engine.fast_path.expected_answer import ExpectedAnswer, TopicKey, offset_at
 from kdissect.replay.engine.produce_frames import FLEXIBLE, NO_TAGS, length_of, records_span
 from kdissect.replay.handlers.produce import ZSTD_VERSION
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batch_of, rewritten_head
@@ -43,7 +43,7 @@ class ProduceTemplate(NamedTuple):
 
     def fill(self, records: bytes) -> FilledProduce | None:
         """Return a request with these records; None if they are not one batch of magic 2."""
-        if [(stop, magic) for _, stop, magic in whole_batches(records)] != [(len(records), 2)]:
+        if not is_only_batch(records, 0, len(records)):
             return None
         batch = batch_of(records)
         head = rewritten_head(batch, batch.producer_id, batch.producer_epoch, batch.base_sequence)
@@ -58,8 +58,7 @@ class ProduceTemplate(NamedTuple):
         """Return the offset that a captured response tells; None if it is not the one of success."""
         if not self.answer.matches(response):
             return None
-        position = self.answer.offsets[0]
-        return int.from_bytes(response[position : position + INT64], "big", signed=True)
+        return offset_at(response, self.answer.offsets[0])
 
 
 FoundTemplate = tuple[ProduceTemplate, V, int, int]  # with its value, and where the records begin and end

@@ -5,7 +5,7 @@ that are not singled out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ NOT_SINGLED_OUT = -1
 NO_REF = -1
 
 Key = tuple[Any, ...]
+Number = TypeVar("Number", int, Int64s)
 Plain = dict[str, Any]
 
 
@@ -65,7 +66,7 @@ class PageNames:
         packet = next((packet for packet in packets if packet is not None), None)
         if packet is None or file is None or file not in self.files:
             return None
-        return packet * max(len(self.files), 1) + self.files[file]
+        return self._packed(packet, self.files[file])
 
     def packet_refs(self, columns: TableColumns) -> Int64s:
         """Return `row_ref` of each row, NO_REF for none."""
@@ -74,7 +75,11 @@ class PageNames:
         file = np.array([*numbers, NO_REF], np.int64)[text.numbers]
         packet = columns.coalesce("request_packet", "response_packet")
         known = columns.present("request_packet") | columns.present("response_packet")
-        return np.where(known & (file != NO_REF), packet * max(len(self.files), 1) + file, NO_REF)
+        return np.where(known & (file != NO_REF), self._packed(packet, file), NO_REF)
+
+    def _packed(self, packet: Number, file: Number) -> Number:
+        """Return one number for packets and the numbers of their files."""
+        return packet * max(len(self.files), 1) + file
 
     def row_ref(self, row: Mapping[str, Any]) -> int | None:
         """Return the packet of a row that has the columns of a location."""
