@@ -2,7 +2,7 @@
 
 A shuffle delivers the descriptors of a partition in any order, and pass two takes them split by split. They
 are small beside the payload that they describe, but grow with the capture, so most of them wait in a
-temporary file.
+temporary file, unless they lie in files already (see `file_parts`).
 """
 
 import os
@@ -12,9 +12,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and descriptors of it as an Arrow IPC stream
+from kdissect.spark.file_parts import FilePart
+
+Blob: TypeAlias = tuple[int, bytes | FilePart]
+"""The ordinal of a split, and descriptors of it as an Arrow IPC stream, or the place of that."""
 
 HELD_BYTES = 16 << 20
+_HELD = ""  # the path of what waits here
 MANY_PIECES = 1 << 10
 """So many rows of PIECES shrink to a third. Most bytes of few rows are descriptors, which are packed."""
 
@@ -36,21 +40,25 @@ def pieces_blob(pieces: pa.RecordBatch) -> bytes:
     return to_blob(pieces, "lz4" if pieces.num_rows >= MANY_PIECES else None)
 
 
-def from_blob(blob: bytes) -> list[pa.RecordBatch]:
-    """Return the batches of what `to_blob` returned."""
-    return pa.ipc.open_stream(blob).read_all().to_batches()  # type: ignore[no-any-return]
+def from_blob(blob: bytes | FilePart) -> list[pa.RecordBatch]:
+    """Return the batches of what `to_blob` returned. Raise OSError if its file cannot be read."""
+    content = blob.read() if isinstance(blob, FilePart) else blob
+    return pa.ipc.open_stream(content).read_all().to_batches()  # type: ignore[no-any-return]
 
 
 def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
     """Return the batches of one partition in order of splits, holding at most `held_bytes` in memory."""
     with tempfile.SpooledTemporaryFile(max_size=held_bytes, dir=_scratch_folder()) as file:
-        places = []
+        places: list[tuple[int, FilePart]] = []
         for ordinal, blob in blobs:
-            places.append((ordinal, file.tell(), len(blob)))
-            file.write(blob)
-        for _, offset, size in sorted(places):
-            file.seek(offset)
-            yield from from_blob(file.read(size))
+            if isinstance(blob, FilePart):
+                places.append((ordinal, blob))
+            else:
+                places.append((ordinal, FilePart(_HELD, file.tell(), len(blob))))
+                file.write(blob)
+        for _, part in sorted(places):
+            file.seek(part.offset)
+            yield from from_blob(file.read(part.size) if part.path == _HELD else part)
 
 
 def _scratch_folder() -> str | None:

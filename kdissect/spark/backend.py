@@ -1,8 +1,8 @@
 """Carriers of rows between the steps of a job: RDDs, or DataFrames for Spark Connect, which has no RDDs.
 
-A row is a key and a blob: before pass two the ordinal of a split and its descriptors, after it the name of a
-table and rows of that table. Steps are functions from iterators of rows to iterators of rows, the same for
-both backends. RDDs start 1.5 to 2.5 s sooner, since they need no plan.
+A row is a key and a blob: before pass two the ordinal of a split and its descriptors (or their place in a
+file), after it the name of a table and rows of that table. Steps are functions from iterators of rows to
+iterators of rows, the same for both backends. RDDs start 1.5 to 2.5 s sooner, since they need no plan.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from kdissect.spark.startup.local_scan import LocalScan
 
 Row: TypeAlias = tuple[Any, bytes]
-Step: TypeAlias = Callable[[Iterable[Row]], Iterator[tuple[str, bytes]]]
-NumberedStep: TypeAlias = Callable[[int, Iterable[Row]], Iterator[tuple[str, bytes]]]
+Step: TypeAlias = Callable[[Iterable[Any]], Iterator[tuple[str, bytes]]]
+"""From the descriptors of a partition, or from the rows that another step made of them."""
+NumberedStep: TypeAlias = Callable[[int, Iterable[Any]], Iterator[tuple[str, bytes]]]
 Scan: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[int, Row]]]
-"""From ordinals of splits to pairs of a partition of pass two and a row."""
+"""From ordinals of splits to pairs of a partition of pass two and descriptors."""
 
 ROWS = "rows"
 """The name of the column of blobs."""

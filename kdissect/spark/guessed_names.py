@@ -45,7 +45,7 @@ def selects_the_same(wanted: Filter, guess: CaptureNames, names: CaptureNames) -
 
 
 def _first_split(ahead: LocalScan, partition: int, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-    for ordinal, blob in ahead.blobs(partition):
+    for ordinal, blob in ahead.blobs[partition]:
         if ordinal != splits[0].index:
             return
         yield from from_blob(blob)

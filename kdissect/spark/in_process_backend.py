@@ -6,7 +6,7 @@ all of them are in one partition. Nothing here makes DataFrames, which need Spar
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -32,18 +32,18 @@ class InProcessBackend:
         scan: Scan,
         ordinals: range,
         tasks: int,  # noqa: ARG002 - as those of Spark
-        partitions: int,
+        partitions: int,  # noqa: ARG002
         ahead: "LocalScan | None",
     ) -> "InProcessRows":
         """Scan. Return the rows of all partitions, with those of `ahead`."""
-        done = chain.from_iterable(ahead.blobs(number) for number in range(partitions)) if ahead else ()
+        done = chain.from_iterable(ahead.blobs) if ahead else ()
         return InProcessRows([*done, *(row for _, row in scan(ordinals))])
 
 
 class InProcessRows:
     """Rows in a list."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Any]) -> None:
         self._rows = rows
 
     def through(self, step: Step) -> "InProcessRows":

@@ -309,7 +309,7 @@ def _scan(
     shares: Partitioning,
     meter: ByteMeter | None = None,
     stop: ReadingStop | None = None,
-) -> Iterator[tuple[int, Blob]]:
+) -> Iterator[tuple[int, tuple[int, bytes]]]:
     for ordinal in ordinals:
         if stop and not stop.lets_scan(ordinal):
             return

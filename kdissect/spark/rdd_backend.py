@@ -1,11 +1,10 @@
 """The backend on RDDs: without SQL, whose plan would take longer than dissecting a small capture.
 
-Results of tasks come to the driver through Spark, which holds some copies of each until the job has ended.
-Figures of 100,000 connections took 100 MB of Java's memory that way. So where tasks and driver share a
-machine, large results go through files, in a directory of the run that only its user may enter.
+Descriptors and results of tasks go through Spark, which holds some copies of each on the way. Figures of
+100,000 connections took 100 MB of Java's memory that way. So where tasks and driver share a machine,
+descriptors and large results stay in files (see `file_parts`), and Spark shuffles and collects their places.
 """
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kdissect.spark.arrow_ipc import Blob
 from kdissect.spark.backend import (
     ROWS,
     ArrowStep,
@@ -23,6 +23,7 @@ from kdissect.spark.backend import (
     Step,
     T,
 )
+from kdissect.spark.file_parts import SHARED_FOLDER, FilePart, FilePartWriter, new_path
 from kdissect.spark.startup.local_scan import LocalScan
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ class RddBackend:
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "RddRows":
         """Scan and shuffle. The tasks of pass two themselves read what `ahead` holds."""
-        rows: RDD[tuple[int, Row]]
+        rows: RDD[tuple[int, Blob]]
         if ordinals:
-            rows = self._context.parallelize(ordinals, tasks).mapPartitions(scan)
+            folder = _shared_folder(self._context)
+            step = partial(_scanned_into_file, scan=scan, folder=folder) if folder else scan
+            rows = self._context.parallelize(ordinals, tasks).mapPartitions(step)
             rows = rows.partitionBy(partitions, _partition_number)
         else:
             rows = self._context.parallelize([], partitions)
@@ -63,7 +66,7 @@ class RddBackend:
 class RddRows:
     """Rows of an RDD."""
 
-    def __init__(self, rdd: "RDD[Row]") -> None:
+    def __init__(self, rdd: "RDD[Any]") -> None:
         self._rdd = rdd
 
     def through(self, step: Step) -> "RddRows":
@@ -93,7 +96,7 @@ class RddRows:
         if folder is None:
             return self._rdd.collect()
         found = self._rdd.mapPartitions(partial(_put_aside, folder=folder)).collect()
-        return [(key, _taken_back(row) if isinstance(row, Path) else row) for key, row in found]
+        return [(key, _taken_back(row) if isinstance(row, FilePart) else row) for key, row in found]
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
         """Return what a step makes of the blobs.
@@ -116,25 +119,33 @@ class RddRows:
 
 
 def _shared_folder(context: "SparkContext") -> str | None:
-    """Return the directory of a run on this machine alone, None for another Spark."""
-    conf = context.getConf()
-    return conf.get("spark.local.dir") if (conf.get("spark.master") or "").startswith("local") else None
+    """Return the directory in which all tasks of a run may leave files, None if they share no machine."""
+    return context.getConf().get(SHARED_FOLDER)
 
 
-def _put_aside(rows: Iterable[Row], folder: str) -> Iterator[tuple[Any, bytes | Path]]:
-    """Return rows with large ones in files."""
+def _scanned_into_file(ordinals: Iterable[int], scan: Scan, folder: str) -> Iterator[tuple[int, Blob]]:
+    """Return what a scan returns, with its descriptors in one file."""
+    path = new_path(folder)
+    with path.open("wb") as file:
+        writer = FilePartWriter(file, str(path))
+        for partition, (ordinal, blob) in scan(ordinals):
+            yield partition, (ordinal, writer.put(blob))
+
+
+def _put_aside(rows: Iterable[Row], folder: str) -> Iterator[tuple[Any, bytes | FilePart]]:
+    """Return rows with large ones in files, one each."""
     for key, row in rows:
         if len(row) < LARGE_RESULT:
             yield key, row
             continue
-        path = Path(folder, f"result-{secrets.token_hex(8)}")
-        path.write_bytes(row)
-        yield key, path
+        path = new_path(folder)
+        with path.open("wb") as file:
+            yield key, FilePartWriter(file, str(path)).put(row)
 
 
-def _taken_back(path: Path) -> bytes:
-    row = path.read_bytes()
-    path.unlink()
+def _taken_back(part: FilePart) -> bytes:
+    row = part.read()
+    Path(part.path).unlink()
     return row
 
 
@@ -143,10 +154,10 @@ def _partition_number(partition: int) -> int:
 
 
 def _rows_of_partition(
-    partition: int, rows: Iterable[tuple[int, Row]], ahead: LocalScan | None
-) -> Iterator[Row]:
+    partition: int, rows: Iterable[tuple[int, Blob]], ahead: LocalScan | None
+) -> Iterator[Blob]:
     if ahead:
-        yield from ahead.blobs(partition)
+        yield from ahead.blobs[partition]
     for _, row in rows:
         yield row
 

@@ -22,6 +22,7 @@ from kdissect.memory import ARROW_ALLOCATOR
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.executor_slots import notice_missing_slots
 from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.file_parts import SHARED_FOLDER
 from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
 from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
@@ -270,6 +271,7 @@ class Engine:
         """
         places = {
             "spark.local.dir": str(self.home / "tmp"),
+            SHARED_FOLDER: str(self.home / "tmp"),
             "spark.sql.warehouse.dir": str(self.home / "warehouse"),
         }
         if fits_socket(self.home / ("x" * SOCKET_NAME_BYTES)):

@@ -42,8 +42,8 @@ LOCAL_SETTINGS = {
     "spark.io.compression.codec": "lz4",
     "spark.shuffle.sort.bypassMergeThreshold": "64",
     "spark.memory.fraction": "0.5",
-    # The shuffle fills the heap in a moment, and nothing would empty it later: 70 MB stayed to the end.
-    "spark.cleaner.periodicGC.interval": "3s",
+    # Garbage of a batch of a watch, or of a query, would stay in the heap. A collection takes 70 ms.
+    "spark.cleaner.periodicGC.interval": "30s",
     "spark.task.maxFailures": "1",
     "spark.driver.maxResultSize": "0",
 }

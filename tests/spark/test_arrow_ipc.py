@@ -1,11 +1,13 @@
 """Batches as bytes, and their order after a shuffle."""
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kdissect.spark.arrow_ipc import MANY_PIECES, from_blob, ordered_by_split, pieces_blob, to_blob
+from kdissect.spark.file_parts import FilePartWriter
 
 
 def batch(number: int) -> pa.RecordBatch:
@@ -29,6 +31,16 @@ def test_blobs_come_in_order_of_splits_from_memory_and_from_disk(held_bytes: int
     blobs = [(number, to_blob(batch(number))) for number in range(50)]
     random.Random(3).shuffle(blobs)
     assert list(ordered_by_split(blobs, held_bytes)) == [batch(number) for number in range(50)]
+
+
+def test_blobs_in_files_come_in_order_with_others(tmp_path: Path) -> None:
+    path = tmp_path / "parts"
+    with path.open("wb") as file:
+        writer = FilePartWriter(file, str(path))
+        blobs = [(number, to_blob(batch(number))) for number in range(20)]
+        random.Random(4).shuffle(blobs)
+        mixed = [(number, writer.put(blob) if number % 3 else blob) for number, blob in blobs]
+        assert list(ordered_by_split(mixed, 1)) == [batch(number) for number in range(20)]
 
 
 def test_temporary_files_lie_where_spark_wants_them(

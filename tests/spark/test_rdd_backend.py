@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kdissect.spark.arrow_ipc import from_blob, to_blob
+from kdissect.spark.arrow_ipc import Blob, from_blob, to_blob
 from kdissect.spark.backend import ROWS, Row
+from kdissect.spark.file_parts import FilePart
 from kdissect.spark.rdd_backend import LARGE_RESULT, RddBackend, _taken_back
 from kdissect.spark.session import Engine
 
@@ -20,9 +21,9 @@ def scan(ordinals: Iterable[int]) -> Iterator[tuple[int, Row]]:
         yield ordinal % 2, (ordinal, to_blob(pa.record_batch({"number": [ordinal]}, SCHEMA)))
 
 
-def name_parity(rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
+def name_parity(rows: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
     for ordinal, blob in rows:
-        yield ("odd" if ordinal % 2 else "even"), blob
+        yield ("odd" if ordinal % 2 else "even"), blob.read() if isinstance(blob, FilePart) else blob
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -40,7 +41,7 @@ def test_rows_meet_in_their_partition_and_are_chosen_by_key(engine: Engine) -> N
     assert sorted(row["number"] for row in odd.collect()) == [1, 3, 5]
 
 
-def enlarge(rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
+def enlarge(rows: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
     for ordinal, _ in rows:
         yield str(ordinal), bytes([ordinal]) * (LARGE_RESULT if ordinal % 2 else 3)
 
@@ -50,9 +51,9 @@ def test_large_results_come_through_files_that_are_gone_afterwards(
 ) -> None:
     taken: list[Path] = []
 
-    def taken_back(path: Path) -> bytes:
-        taken.append(path)
-        return _taken_back(path)
+    def taken_back(part: FilePart) -> bytes:
+        taken.append(Path(part.path))
+        return _taken_back(part)
 
     monkeypatch.setattr("kdissect.spark.rdd_backend._taken_back", taken_back)
     scanned = RddBackend(engine.context()).scan_and_shuffle(scan, range(4), 2, 2, None)
@@ -62,6 +63,31 @@ def test_large_results_come_through_files_that_are_gone_afterwards(
     ]
     assert [path.parent for path in taken] == [engine.home / "tmp"] * 2
     assert not any(path.exists() for path in taken)
+
+
+def name_holders(rows: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
+    for ordinal, blob in rows:
+        assert isinstance(blob, FilePart)
+        yield Path(blob.path).parent.name, f"{ordinal} {from_blob(blob)[0]['number'].to_pylist()}".encode()
+
+
+def test_descriptors_stay_in_files_of_the_run_and_their_places_are_shuffled(engine: Engine) -> None:
+    scanned = RddBackend(engine.context()).scan_and_shuffle(scan, range(4), 2, 2, None)
+    found = scanned.through(name_holders).collected()
+    assert sorted(found) == [("tmp", f"{ordinal} [{ordinal}]".encode()) for ordinal in range(4)]
+
+
+def test_without_a_directory_of_the_run_descriptors_and_results_go_through_spark(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdissect.spark.rdd_backend.SHARED_FOLDER", "spark.kdissect.none")
+    monkeypatch.setattr("kdissect.spark.rdd_backend._taken_back", None)
+    scanned = RddBackend(engine.context()).scan_and_shuffle(scan, range(4), 2, 2, None)
+    assert sorted(scanned.through(name_parity).collected()) == sorted(
+        (name, to_blob(pa.record_batch({"number": [ordinal]}, SCHEMA)))
+        for ordinal, name in enumerate(["even", "odd"] * 2)
+    )
+    assert len(scanned.through(enlarge).collected()) == 4
 
 
 def test_nothing_to_scan_leaves_empty_partitions(engine: Engine) -> None:

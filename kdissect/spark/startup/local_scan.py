@@ -9,7 +9,7 @@ This serves local runs only, whose tasks see the files of this machine.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, pieces_blob
 from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.file_parts import FilePartWriter
 from kdissect.spark.partitioning import Partitioning
 from kdissect.spark.reading_stop import ReadingStop
 
@@ -31,21 +32,11 @@ USUAL_SPEED = 500e6  # bytes a second, before anything was measured: many small 
 class LocalScan:
     """The splits that were scanned here: the first ones of the captures, in order."""
 
-    path: str
-    """The file of segment descriptors, one blob for each split and partition."""
     done: int
-    """How many splits it holds."""
+    """How many splits were scanned."""
     shares: Partitioning
-    places: tuple[tuple[tuple[int, int, int], ...], ...]
-    """For each partition: ordinal of the split, offset of its blob in the file, bytes of the blob."""
-
-    def blobs(self, partition: int) -> Iterator[Blob]:
-        """Return the blobs of a partition, each with the ordinal of its split."""
-        if self.places[partition]:
-            with Path(self.path).open("rb") as file:
-                for ordinal, offset, size in self.places[partition]:
-                    file.seek(offset)
-                    yield ordinal, file.read(size)
+    blobs: tuple[tuple[Blob, ...], ...]
+    """For each partition: the ordinal of a split, and the place of its descriptors."""
 
 
 def scan_locally(
@@ -62,12 +53,13 @@ def scan_locally(
     The user may `stop` it after the first split. A split that cannot be read ends the scan: the job that
     reads it again reports why. Raise DiskFullError.
     """
-    places: list[list[tuple[int, int, int]]] = [[] for _ in range(shares.partitions)]
+    blobs: list[list[Blob]] = [[] for _ in range(shares.partitions)]
     left = sum(_bytes(split) for split in splits)
     began, passed, done = time.monotonic(), 0, 0
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     scanned = tasks.scan_step(ordinals, splits, ports)
     with disk_full_explained(), path.open("wb") as file:
+        writer = FilePartWriter(file, str(path))
         for split in splits:
             speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
             if (stop and done and stop.is_asked_for) or (spark_is_up() and left / speed > seconds):
@@ -81,14 +73,10 @@ def scan_locally(
                 for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
             ]
             for number, blob in parts:
-                offset = file.tell()
-                file.write(blob)
-                places[number].append((split.index, offset, len(blob)))
-            file.flush()
+                blobs[number].append((split.index, writer.put(blob)))
             done, passed, left = done + 1, passed + _bytes(split), left - _bytes(split)
     pa.default_memory_pool().release_unused()
-    kept = tuple(tuple(place for place in of_one if place[0] < done) for of_one in places)
-    return LocalScan(str(path), done, shares, kept)
+    return LocalScan(done, shares, tuple(map(tuple, blobs)))
 
 
 def _bytes(split: Split) -> int:

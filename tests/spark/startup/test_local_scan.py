@@ -30,7 +30,7 @@ def test_partitions_hold_the_pieces_of_their_connections(splits_of: SplitsOf, tm
         for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
             expected[partition].append(rows)
     for partition, batches in enumerate(expected):
-        assert list(ordered_by_split(ahead.blobs(partition))) == batches
+        assert list(ordered_by_split(ahead.blobs[partition])) == batches
 
 
 def test_when_spark_is_there_what_takes_longer_than_a_stage_is_left_to_it(
