@@ -83,12 +83,12 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_],
 
 @dataclass(slots=True)
 class _Slab:
-    """The segments of a split that were not made rows yet: hardly any split has one that repeats."""
+    """Segments of a split that were not made rows yet: hardly any split has one that repeats."""
 
     segments: Int64s
     streams: Int64s
     highest: int  # number of a packet
-    least: int = 0  # packets of lower numbers are not near any more
+    least: int  # packets of lower numbers are not near any more
 
     def rows(self) -> Int64s:
         """Return its segments that are near as rows, their bytes unread."""
@@ -149,9 +149,12 @@ class Conflicts:
             np.add.at(directions["conflicts"], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
         # The numbers of fragments that waited are lower than those before them.
-        highest = int((segments[PACKET] & IN_FILE).max())
-        self._slabs.append(_Slab(segments, streams, highest))
-        self._let_go(highest - 2 * NEAR_PACKETS)
+        numbers = segments[PACKET] & IN_FILE
+        highest = int(numbers.max())
+        least = highest - 2 * NEAR_PACKETS
+        late = np.flatnonzero(numbers >= least)  # all segments of a split would be 10 MB in each worker
+        self._slabs.append(_Slab(segments[:, late], streams[late], highest, least))
+        self._let_go(least)
 
     def _let_go(self, near: int) -> None:
         """Drop packets with numbers below `near`."""

@@ -1,22 +1,25 @@
 """Payload on demand: pass two reads from a capture only the bytes that its segments point to.
 
-Descriptors say where payload lies. Small segments are read together with their neighbours in the file when
-the hole between them is cheaper to read than to skip: a task that needs most of a split reads it in one go,
-and one of twenty tasks, each with some of 100,000 connections, makes a call for each exchange. Large segments
+Descriptors say where payload lies. A task that needs much of a split takes small segments out of windows of
+the file (see `payload_windows`). One of twenty tasks, each with some of 100,000 connections, makes a call for
+each exchange, or for some of them when the hole between them is cheaper to read than to skip. Large segments
 are read one by one, each behind the one before it in its stream: a frame of many segments then lies in one
 place without being copied again. Nothing is mapped: resident memory stays at the size of the
 buffer.
 """
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.segment_index import CAPTURED, OFFSET, SEGMENT_COLUMNS
 from kdissect.capture.storage import open_storage
 from kdissect.jit.decorators import jit_flat, read_file
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import COMPILED
+from kdissect.streams.payload_windows import SHORTER, UNORDERED, take_from_windows
 
 # Bytes: to read a hole up to this size costs less than another system call.
 READ_THROUGH = 2 << 10
@@ -32,9 +35,44 @@ class CaptureChanged(Exception):
 
 
 LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
-BLOCK = 4 << 10  # bytes
-MOST_BLOCKS = 1 << 15  # of the segments of a split that are planned together
-DENSE = 8  # segments that are this thin in their part of the file leave hardly a block unused
+DENSE = 8  # segments that take an eighth of their part of the file, or more, are taken from windows of it
+
+Room = Callable[[int], tuple[Bytes, int]]
+"""Room for a number of bytes in a larger array, and its offset there."""
+
+
+def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room) -> Int64s:
+    """Read the payload of segments, of which piece i has the next counts[i], into what `room` returns.
+
+    Return the offset of each segment's bytes in the array of `room`. `streams` is that of `plan`. Raise
+    CaptureChanged when the file is shorter by now.
+    """
+    lengths = segments[CAPTURED]
+    wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
+    if are_many(filled) and not _are_large(wanted, filled) and _spread(segments, counts) < DENSE * wanted:
+        with open_storage(path) as source:
+            if source.descriptor is not None:
+                out, offset = room(wanted)
+                taken, positions = take_from_windows(source.descriptor, segments, counts, out)
+                if taken == SHORTER:
+                    raise CaptureChanged(f"{path} became shorter while it was read")
+                if taken != UNORDERED:
+                    return positions + offset
+    starts, stops, positions = plan(segments[OFFSET], lengths, streams)
+    out, offset = room(int((stops - starts).sum()))
+    read_ranges(path, starts, stops, out)
+    return positions + offset
+
+
+def _are_large(wanted: int, filled: int) -> bool:
+    return wanted >= LARGE * filled
+
+
+def _spread(segments: Int64s, counts: Int64s) -> int:
+    """Return the length of the part of the file that has the segments, which ascend in each piece."""
+    stops = np.cumsum(counts)[counts > 0]
+    firsts = np.append(0, stops[:-1])
+    return int(segments[OFFSET, stops - 1].max() - segments[OFFSET, firsts].min())
 
 
 def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -49,11 +87,8 @@ def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int
     filled = np.flatnonzero(lengths)
     if len(filled) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(len(offsets), np.int64)
-    wanted, spread = int(lengths.sum()), int(np.ptp(offsets[filled]))
-    if wanted >= LARGE * len(filled):
+    if _are_large(int(lengths.sum()), len(filled)):
         return _by_stream(offsets, lengths, streams, filled)
-    if are_many(len(filled)) and spread < min(MOST_BLOCKS * BLOCK, DENSE * wanted):
-        return _by_block(offsets, lengths)
     return _by_place(offsets, lengths, filled)
 
 
@@ -87,52 +122,6 @@ def _joined(begin: Int64s, end: Int64s, hole: int) -> tuple[Int64s, Int64s, Int6
     """
     first = np.flatnonzero(np.concatenate(([True], begin[1:] > end[:-1] + hole)))
     return first, begin[first], end[np.append(first[1:], len(end)) - 1]
-
-
-def _by_block(offsets: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return what `_by_place` does, without sorting: ranges are whole blocks, but for the first and last."""
-    offsets, lengths = read_only(offsets), read_only(lengths)
-    blocks = np.zeros(MOST_BLOCKS + int(lengths.max()) // BLOCK + 2, np.int64)
-    lowest, highest = mark_blocks(offsets, lengths, blocks)
-    used = np.flatnonzero(blocks)
-    last = np.flatnonzero(np.diff(used) > 1 + READ_THROUGH // BLOCK)
-    first_blocks, last_blocks = used[np.append(0, last + 1)], used[np.append(last, -1)]
-    starts = lowest + first_blocks * BLOCK
-    stops = np.minimum(lowest + (last_blocks + 1) * BLOCK, highest)
-    bases = np.cumsum(stops - starts) - (stops - starts)
-    for first, stop, shift in zip(first_blocks, last_blocks + 1, bases - starts, strict=True):
-        blocks[first:stop] = shift
-    positions = np.empty(len(offsets), np.int64)
-    place_in_blocks(offsets, lengths, lowest, blocks, positions)
-    return starts, stops, positions
-
-
-@jit_flat
-def mark_blocks(offsets: Int64s, lengths: Int64s, blocks: Int64s) -> tuple[int, int]:
-    """Mark the blocks with bytes of segments, counted from the lowest offset with payload.
-
-    Return that offset, and the one behind the last byte.
-    """
-    lowest, highest = np.int64(1 << 62), np.int64(0)
-    for row in range(len(offsets)):
-        if lengths[row] > 0:
-            lowest = min(lowest, offsets[row])
-            highest = max(highest, offsets[row] + lengths[row])
-    for row in range(len(offsets)):
-        if lengths[row] > 0:
-            begin = offsets[row] - lowest
-            for block in range(begin // BLOCK, (begin + lengths[row] - 1) // BLOCK + 1):
-                blocks[block] = 1
-    return int(lowest), int(highest)
-
-
-@jit_flat
-def place_in_blocks(offsets: Int64s, lengths: Int64s, lowest: int, shifts: Int64s, positions: Int64s) -> None:
-    """Fill `positions` with offsets and the shift of their block, or with 0 for segments without payload."""
-    for row in range(len(offsets)):
-        positions[row] = 0
-        if lengths[row] > 0:
-            positions[row] = offsets[row] + shifts[(offsets[row] - lowest) // BLOCK]
 
 
 def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
@@ -187,7 +176,6 @@ def read_ahead(descriptor: int, starts: Int64s, stops: Int64s) -> None:
 
 def call_all() -> None:
     """Call every loop once, so that it is compiled and kept."""
-    offsets, lengths = np.arange(2), np.ones(2, np.int64)
-    _by_block(offsets, lengths)
-    nothing = read_only(offsets[:0])
-    read_each(-1, nothing, nothing, np.empty(1, np.uint8))
+    nothing, out = read_only(np.empty(0, np.int64)), np.empty(1, np.uint8)
+    read_each(-1, nothing, nothing, out)
+    take_from_windows(-1, np.zeros((SEGMENT_COLUMNS, 2), np.int64, order="F"), np.full(1, 2), out)

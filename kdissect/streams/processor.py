@@ -26,7 +26,6 @@ from kdissect.capture.segment_index import (
     FLAG_SYN,
     FLAGS,
     MISSING,
-    OFFSET,
     PACKET,
     SEQ,
     take_segments,
@@ -38,7 +37,7 @@ from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.endpoints import Endpoints, EndpointTable, connection_identity, keys_of
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, State
-from kdissect.streams.payload_reader import plan, read_ranges
+from kdissect.streams.payload_reader import read_payload
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_state import Plain, TlsFacts
 
@@ -147,8 +146,9 @@ class FlowProcessor:
         connection_of = np.repeat(rows, kept)
         if self._follows_tcp:
             self.tcp.feed(packets, np.repeat(rows, counts), len(self.endpoints))
+        del packets  # as large as `segments`, for as long as exchanges of the split are handed on
         directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
-        offset_of = self._read_payload(split, segments, directions)
+        offset_of = read_payload(split.path, segments, kept, directions, self._engine.room_for_payload)
         yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)
         self._engine.count_conflicts(split.path, segments, directions, offset_of)
         yield from self.tls.flush()
@@ -234,13 +234,6 @@ class FlowProcessor:
 
     def _take_records(self, state: State, connection: int) -> Iterator[ExchangeBatch]:
         yield from self.tls.take(state, connection, self.endpoints[connection])
-
-    def _read_payload(self, split: Split, segments: Int64s, directions: Int64s) -> Int64s:
-        """Read the payload of segments into the arena; return the offset of each."""
-        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], directions)
-        room, offset = self._engine.room_for_payload(int((stops - starts).sum()))
-        read_ranges(split.path, starts, stops, room)
-        return positions + offset
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""

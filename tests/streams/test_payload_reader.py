@@ -6,15 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.segment_index import CAPTURED, OFFSET, SEGMENT_COLUMNS
 from kdissect.jit.many_rows import MANY_ROWS
+from kdissect.jit.rows import COMPILED
 from kdissect.streams.payload_reader import (
-    BLOCK,
     LARGE,
     MANY_RANGES,
-    MOST_BLOCKS,
     READ_THROUGH,
     CaptureChanged,
     plan,
+    read_payload,
     read_ranges,
 )
 
@@ -53,22 +55,53 @@ def test_scattered_segments_get_their_bytes(tmp_path: Path) -> None:
         assert out[position : position + length].tobytes() == data[offset : offset + length]
 
 
-@pytest.mark.parametrize("spread", [1 << 20, 5 << 20, MOST_BLOCKS * BLOCK - 1, 2 * MOST_BLOCKS * BLOCK])
-def test_many_small_segments_are_read_by_few_ranges(spread: int) -> None:
+class Arena:
+    """Room for payload behind other bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = np.empty(0, np.uint8)
+
+    def room(self, size: int) -> tuple[Bytes, int]:
+        self.bytes = np.full(7 + size, 255, np.uint8)
+        return self.bytes[7:], 7
+
+
+def segments_of(offsets: Int64s, lengths: Int64s) -> Int64s:
+    segments = np.zeros((SEGMENT_COLUMNS, len(offsets)), np.int64, order="F")
+    segments[OFFSET], segments[CAPTURED] = offsets, lengths
+    return segments
+
+
+@pytest.mark.parametrize("order", ["ascending", "any"])
+@pytest.mark.parametrize("count", [40, MANY_ROWS + 500])
+@pytest.mark.parametrize("spread", [1 << 20, 64 << 20], ids=["dense", "thin"])
+def test_payload_is_read_however_it_lies(tmp_path: Path, order: str, count: int, spread: int) -> None:
     chance = np.random.default_rng(1)
-    lengths = chance.integers(0, 300, MANY_ROWS + 500)
-    offsets = 24 + chance.integers(0, spread, len(lengths))
-    starts, stops, positions = plan(offsets, lengths, np.zeros_like(offsets))
-    filled = lengths > 0
-    assert (positions[~filled] == 0).all()
-    # Each segment lies whole in the range that its position is in, at the same distance from its start.
-    bases = np.cumsum(stops - starts) - (stops - starts)
-    of = np.searchsorted(bases, positions[filled], "right") - 1
-    assert (positions[filled] - bases[of] == offsets[filled] - starts[of]).all()
-    assert (offsets[filled] + lengths[filled] <= stops[of]).all()
-    assert starts[0] == offsets[filled].min()
-    assert stops[-1] == (offsets + lengths)[filled].max()
-    assert (starts[1:] > stops[:-1]).all()
+    data = chance.integers(0, 255, spread + 400, np.uint8)
+    path = tmp_path / "capture"
+    path.write_bytes(data.tobytes())
+    lengths = chance.integers(0, 300, count)
+    offsets = chance.integers(0, spread, count)
+    counts = np.array([count // 2, 0, count - count // 2])
+    if order == "ascending":
+        offsets = np.concatenate([np.sort(offsets[: counts[0]]), np.sort(offsets[counts[0] :])])
+    arena = Arena()
+    places = read_payload(
+        str(path), segments_of(offsets, lengths), counts, np.zeros_like(offsets), arena.room
+    )
+    for offset, length, place in zip(offsets, lengths, places, strict=True):
+        assert (arena.bytes[place : place + length] == data[offset : offset + length]).all()
+    if COMPILED and order == "ascending" and count > MANY_ROWS and spread == 1 << 20:
+        assert len(arena.bytes) == 7 + lengths.sum()  # nothing between
+
+
+@pytest.mark.parametrize("count", [40, MANY_ROWS + 500])
+def test_payload_of_a_capture_that_became_shorter_is_an_error(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(bytes(10 * count - 5))
+    segments = segments_of(10 * np.arange(count), np.full(count, 10))
+    with pytest.raises(CaptureChanged, match="shorter"):
+        read_payload(str(path), segments, np.array([count]), np.zeros(count, np.int64), Arena().room)
 
 
 def test_nothing_is_planned_without_payload() -> None:
