@@ -68,7 +68,7 @@ REGISTRY_OBJECTS = pa.schema([("path", pa.string()), ("object", pa.string())])
 COUNTS_PART = "counts"
 """The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""
 
-MERGED_AT = 16  # partials that are merged at a time
+MERGED_AT = 12  # partials that are merged at a time, of about 1 MB each
 
 
 @dataclass(frozen=True, slots=True)

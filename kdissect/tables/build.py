@@ -166,7 +166,9 @@ def exchange_tables(
     if len(batch.exchanges):
         for part in record_parts(batch) if "records" in wanted else (batch,):
             for columns in read_messages(part):
-                yield _current_rows(*columns, processor, details, splits, wanted, as_arrays, decoder) | extra
+                tables = _current_rows(*columns, processor, details, splits, wanted, as_arrays, decoder)
+                del columns  # 20 MB that nobody needs while figures are counted
+                yield tables | extra
 
 
 def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:

@@ -127,5 +127,7 @@ def read_messages(batch: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, Message
             request = MessageColumns(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
             response = MessageColumns(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
             reach = min(request.reach, response.reach)
-        yield part, request, response
+        read = [(part, request, response)]
+        del request, response  # or they would stay until the next ones are wanted
+        yield read.pop()
         exchanges = exchanges[done:]
