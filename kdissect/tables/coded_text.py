@@ -19,6 +19,8 @@ from kdissect.tables.column_values import code_values, valid_mask
 CODE = pa.int32()
 """The type of dictionary codes."""
 
+_NO_TEXTS = pa.array([], pa.string())
+
 
 @dataclass(frozen=True, slots=True)
 class CodedText:
@@ -105,6 +107,13 @@ def code_text(column: pa.Array | pa.ChunkedArray) -> CodedText:
         chunks = [encoded]
     numbers = code_values([chunk.indices for chunk in chunks], valid_mask(encoded))
     return CodedText(numbers, chunks[0].dictionary)
+
+
+def null_column(count: int, kind: pa.DataType) -> CodedText | NumberColumn:
+    """Return a column of which all rows are null."""
+    if kind == pa.string():
+        return CodedText(np.full(count, -1, np.int64), _NO_TEXTS)
+    return NumberColumn(np.zeros(count, np.int64), np.zeros(count, bool), kind)
 
 
 def repeat_text(text: str, count: int) -> CodedText:

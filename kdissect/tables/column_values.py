@@ -5,10 +5,15 @@ In come columns of one or several chunks, out goes one array, into which each ch
 all rows once more.
 """
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
+
+SHARED_ROWS = 1 << 17
+"""Masks of all rows are parts of shared ones up to this length."""
 
 
 def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -18,10 +23,31 @@ def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
+def every_row(count: int) -> Bools:
+    """Return the mask of all of `count` rows; nobody can write to it.
+
+    A batch of figures needs a hundred and more, mostly of the same lengths. They share their memory, which
+    is written once.
+    """
+    return (
+        _all_true(1 << count.bit_length())[:count] if count < SHARED_ROWS else _locked(np.ones(count, bool))
+    )
+
+
+@cache
+def _all_true(count: int) -> Bools:
+    return _locked(np.ones(count, bool))
+
+
+def _locked(mask: Bools) -> Bools:
+    mask.flags.writeable = False
+    return mask
+
+
 def valid_mask(column: pa.Array | pa.ChunkedArray) -> Bools:
-    """Return the mask of values that are not null."""
+    """Return the mask of values that are not null; nobody can write to that of a column without null."""
     if not column.null_count:
-        return np.ones(len(column), bool)
+        return every_row(len(column))
     present, at = np.empty(len(column), bool), 0
     for chunk in _chunks(column):
         _fill_valid(chunk, present[at : at + len(chunk)])

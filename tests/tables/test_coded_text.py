@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.tables.coded_text import code_text, repeat_text
+from kdissect.tables.coded_text import code_text, null_column, repeat_text
 
 TEXTS = ["b", None, "a", "b", "", "é", None]
 
@@ -27,6 +27,12 @@ def test_ranks_are_the_order_of_the_alphabet_with_null_last() -> None:
     order = np.argsort(code_text(pa.array(TEXTS)).ranks(), kind="stable")
     sorted_by_arrow = pa.table({"text": TEXTS}).sort_by("text")
     assert [TEXTS[row] for row in order] == sorted_by_arrow["text"].to_pylist()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int16(), pa.int64(), pa.bool_()])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_all_rows_of_a_column_can_be_null(count: int, kind: pa.DataType) -> None:
+    assert null_column(count, kind).arrow().equals(pa.nulls(count, kind))
 
 
 def test_a_repeated_text_is_in_every_row() -> None:

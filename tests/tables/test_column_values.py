@@ -5,7 +5,24 @@ import pyarrow as pa
 import pytest
 
 from kdissect.tables.coded_text import code_text
-from kdissect.tables.column_values import code_values, combine_chunks, int_values, valid_mask
+from kdissect.tables.column_values import (
+    SHARED_ROWS,
+    code_values,
+    combine_chunks,
+    every_row,
+    int_values,
+    valid_mask,
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4096, SHARED_ROWS - 1, SHARED_ROWS, SHARED_ROWS + 1])
+def test_every_row_is_in_the_mask_and_nobody_can_take_one_out(count):
+    mask = every_row(count)
+    assert mask.dtype == bool
+    assert len(mask) == count
+    assert mask.all()
+    with pytest.raises(ValueError, match="read-only"):
+        mask[:] = False
 
 
 def with_values_below_nulls(kind, values, present):

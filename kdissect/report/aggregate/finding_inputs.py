@@ -29,7 +29,6 @@ from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
-    INT64_RANGE,
     Codes,
     RowGroups,
     TableColumns,
@@ -38,12 +37,21 @@ from kdissect.report.aggregate.grouping import (
     encode_range,
     group_codes,
     group_rows,
+    highest_values,
+    lowest_values,
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import (
+    FINDING_INPUTS,
+    join_rows,
+    part_table,
+    roll_up,
+    table_fields,
+)
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.coded_text import NumberColumn, repeat_text
+from kdissect.tables.coded_text import NumberColumn, null_column, repeat_text
+from kdissect.tables.column_values import every_row
 
 MEMBERSHIP = (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP)
 
@@ -101,7 +109,7 @@ def select_finding_inputs(
         once = _first_of_each(partitions, parts, rows, exchanges.rows)
         errors = Selection("error", rows, keys, _answered(exchanges)[rows], once)
         tables.append(_counted(errors, exchanges, clients, own))
-    return roll_up(FINDING_INPUTS, join_rows(FINDING_INPUTS, tables)) if tables else no_rows(FINDING_INPUTS)
+    return roll_up(FINDING_INPUTS, join_rows(FINDING_INPUTS, tables))
 
 
 def _first_of_each(partitions: TableColumns, parts: Int64s, rows: Int64s, exchanges: int) -> Int64s:
@@ -206,17 +214,14 @@ def _counted(
         columns[name] = own[name] if name in own else ColumnRows(exchanges.column(name), selection.rows)
     codes += [_code(columns[name]) for name in selection.keys]
     groups = group_rows(*codes)
-    earliest, latest = np.full(groups.count, INT64_RANGE.max), np.full(groups.count, INT64_RANGE.min)
-    np.minimum.at(earliest, groups.of, selection.time)
-    np.maximum.at(latest, groups.of, selection.time)
+    earliest, latest = lowest_values(groups, selection.time), highest_values(groups, selection.time)
     amount = np.zeros(len(selection.rows), np.int64) if selection.amount is None else selection.amount
-    most = np.zeros(groups.count, np.int64)
-    np.maximum.at(most, groups.of, amount)
+    most = np.maximum(highest_values(groups, amount), 0)
     kept = np.flatnonzero(selection.time == earliest[groups.of])
     of = groups.of[kept]
     leaders = np.unique(of, return_index=True)[1]
     counts = {
-        "exchanges": sum_by_group(groups, np.ones(len(selection.rows), bool)),
+        "exchanges": sum_by_group(groups, every_row(len(selection.rows))),
         "amount": sum_by_group(groups, amount),
     }
     made: dict[str, AnyColumn] = {name: take_rows(column, kept) for name, column in columns.items()}
@@ -226,8 +231,11 @@ def _counted(
         made[name] = counted
     made |= {"kind": repeat_text(selection.name, len(kept)), "order_ns": earliest[of]}
     made |= {"first_ns": earliest[of], "last_ns": latest[of], "most": most[of]}
-    for field in FINDING_INPUTS.schema:
-        made.setdefault(field.name, pa.nulls(len(kept), field.type))
+    made |= {
+        name: null_column(len(kept), kind)
+        for name, kind, _ in table_fields(FINDING_INPUTS)
+        if name not in made
+    }
     return part_table(FINDING_INPUTS, made)
 
 

@@ -20,20 +20,27 @@ from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.calls import api_codes
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
-    INT64_RANGE,
+    HIGHEST,
     Codes,
     RowGroups,
     TableColumns,
     encode,
     encode_range,
     group_rows,
+    lowest_values,
     nullable_ints,
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_tables import FIRST_SEEN, join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import (
+    FIRST_SEEN,
+    join_rows,
+    part_table,
+    roll_up,
+    table_fields,
+)
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.coded_text import CodedText, NumberColumn, repeat_text
+from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column import INT16
 
 NUMBERS = r"[0-9]+"
@@ -44,7 +51,7 @@ def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_
     """Return the rows of FIRST_SEEN."""
     tables = [*_by_status(exchanges), *_faults(exchanges), *_top_errors(exchanges, partitions, exchange_rows)]
     tables += _partition_errors(exchanges, partitions, exchange_rows)
-    return roll_up(FIRST_SEEN, join_rows(FIRST_SEEN, [no_rows(FIRST_SEEN), *tables]))
+    return roll_up(FIRST_SEEN, join_rows(FIRST_SEEN, tables))
 
 
 def _by_status(exchanges: TableColumns) -> Iterator[ArrayBatch]:
@@ -113,7 +120,7 @@ def _partition_errors(
     once = np.zeros(len(parts), bool)
     once[np.unique(_error_ids(rows, code), return_index=True)[1]] = True
     there = rows >= 0
-    time = np.full(len(parts), INT64_RANGE.max)
+    time = np.full(len(parts), HIGHEST)
     time[there] = exchanges.coalesce("response_first_ns", "request_first_ns")[rows[there]]
     name = take_rows(partitions.column("error_name"), parts)
     occurrences = Occurrences(
@@ -159,8 +166,7 @@ def _first_of_each(
 
     `columns` stand beside the sightings and in for those of the exchange.
     """
-    best = np.full(occurrences.groups.count, INT64_RANGE.max)
-    np.minimum.at(best, occurrences.groups.of, occurrences.order)
+    best = lowest_values(occurrences.groups, occurrences.order)
     kept = np.flatnonzero(occurrences.order == best[occurrences.groups.of])
     groups, leaders = np.unique(occurrences.groups.of[kept], return_index=True)
     there = occurrences.rows[kept] >= 0
@@ -171,18 +177,22 @@ def _first_of_each(
         "order_ns": nullable_ints(occurrences.order[kept], there),
         "time_ns": nullable_ints(occurrences.time[kept], there),
     }
-    for field in FIRST_SEEN.schema:
-        if field.name in FIRST_SEEN.sums:
-            total = np.zeros(len(kept), np.int64)
-            counted = columns.get(field.name, np.zeros(len(occurrences.rows), bool))
+    for name in FIRST_SEEN.sums:
+        total = np.zeros(len(kept), np.int64)
+        if name in columns:
+            counted = columns[name]
             assert isinstance(counted, np.ndarray)
             total[leaders] = sum_by_group(occurrences.groups, counted)[groups]
-            made[field.name] = total
-        elif field.name in columns:
-            made[field.name] = take_rows(columns[field.name], kept)
-        elif field.name in exchanges.table.schema.names and field.name not in made:
-            column = exchanges.column(field.name)
-            made[field.name] = column.take(rows if isinstance(column, CodedText | NumberColumn) else index)
-        elif field.name not in made:
-            made[field.name] = pa.nulls(len(kept), field.type)
+        made[name] = total
+    of_exchanges = frozenset(exchanges.table.schema.names)
+    for name, kind, _ in table_fields(FIRST_SEEN):
+        if name in made:
+            continue
+        if name in columns:
+            made[name] = take_rows(columns[name], kept)
+        elif name in of_exchanges:
+            column = exchanges.column(name)
+            made[name] = column.take(rows if isinstance(column, CodedText | NumberColumn) else index)
+        else:
+            made[name] = null_column(len(kept), kind)
     return part_table(FIRST_SEEN, made)

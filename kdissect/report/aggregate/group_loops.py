@@ -27,6 +27,20 @@ def fold_codes(keys: Int64s, numbers: Int64s, factor: int) -> None:
 
 
 @jit_flat
+def encode_distances(values: Int64s, present: Bools, distances: Int64s) -> tuple[int, int]:
+    """Fill `distances` with those from the lowest value, -1 where not `present`. Return lowest and highest.
+
+    There is a value at least. NumPy goes through the values five times for that.
+    """
+    lowest, highest = values[0], values[0]
+    for row in range(len(values)):
+        lowest, highest = min(lowest, values[row]), max(highest, values[row])
+    for row in range(len(values)):
+        distances[row] = values[row] - lowest if present[row] else -1
+    return int(lowest), int(highest)
+
+
+@jit_flat
 def number_direct(keys: Int64s, table: Int64s, of: Int64s, first: Int64s) -> int:
     """Number keys in ascending order. Return how many differ.
 
@@ -140,6 +154,7 @@ def call_all() -> None:
     """Call every loop once, so that it is compiled and kept."""
     none, mask, room = read_only(np.zeros(1, np.int64)), read_only(np.zeros(1, bool)), np.zeros(1, np.int64)
     fold_codes(room, none, 1)
+    encode_distances(none, mask, room)
     for direct in (True, False):
         number_keys(none, 1, direct)
     add_rows(none, none, room)

@@ -21,14 +21,16 @@ from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import INT64
-from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
+from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 
 R = TypeVar("R")
 
 MAX_LATENCY_NS = 1 << 48
 """Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
 
-INT64_RANGE = np.iinfo(np.int64)
+HIGHEST = (1 << 63) - 1
+LOWEST = -HIGHEST - 1
+"""The ends of int64: what stands for the lowest and the highest of no numbers."""
 
 DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
@@ -192,15 +194,24 @@ def encode_runs(values: Int64s) -> Codes:
     """Return codes of a column in which equal values mostly follow each other."""
     if not len(values):
         return Codes(values, 0)
-    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+    is_start = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=is_start[1:])
+    starts = np.flatnonzero(is_start)
     heads = encode(pa.array(values[starts]))
-    return Codes(np.repeat(heads.numbers, np.diff(np.r_[starts, len(values)])), heads.bound)
+    if len(starts) == 1:
+        return Codes(np.zeros(len(values), np.int64), 1)
+    return Codes(np.repeat(heads.numbers, np.diff(starts, append=len(values))), heads.bound)
 
 
 def encode_range(values: Int64s, present: Bools | None = None) -> Codes:
     """Return codes of numbers in a narrow range: the distance from the lowest, -1 where not `present`."""
     if not len(values):
         return Codes(values, 0)
+    if are_many(len(values)):
+        distance = np.empty(len(values), np.int64)
+        there = every_row(len(values)) if present is None else read_only(present)
+        lowest, highest = loops.encode_distances(read_only(values), there, distance)
+        return Codes(distance, highest - lowest + 1)
     lowest, highest = int(values.min()), int(values.max())
     distance = values - lowest
     return Codes(distance if present is None else (distance + 1) * present - 1, highest - lowest + 1)
@@ -278,7 +289,7 @@ def first_rows(groups: RowGroups, order: Iterable[Int64s]) -> Int64s:
 
 def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """Return the rows that have the lowest value of their group, and their groups."""
-    lowest = np.full(count, INT64_RANGE.max)
+    lowest = np.full(count, HIGHEST)
     if are_many(len(rows)):
         kept_rows, kept_of = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         columns = (read_only(column) for column in (rows, of, values))
@@ -323,22 +334,36 @@ def sum_by_group(groups: RowGroups, values: Int64s | Bools) -> Int64s:
 
 def lowest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
     """Return the lowest present value of each group, null if there is none."""
-    extremes = np.full(groups.count, INT64_RANGE.max)
-    if are_many(len(values)):
-        loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
-    else:
-        np.minimum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.max))
-    return number_column(extremes, extremes < INT64_RANGE.max, INT64)
+    extremes = lowest_values(groups, values, present)
+    return number_column(extremes, extremes < HIGHEST, INT64)
 
 
 def highest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
     """Return the highest present value of each group, null if there is none."""
-    extremes = np.full(groups.count, INT64_RANGE.min)
+    extremes = highest_values(groups, values, present)
+    return number_column(extremes, extremes > LOWEST, INT64)
+
+
+def lowest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
+    """Return the lowest value of each group among those that are present, `HIGHEST` if there is none."""
+    extremes = np.full(groups.count, HIGHEST)
     if are_many(len(values)):
+        present = every_row(len(values)) if present is None else present
+        loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
+    else:
+        np.minimum.at(extremes, groups.of, values if present is None else np.where(present, values, HIGHEST))
+    return extremes
+
+
+def highest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
+    """Return the highest value of each group among those that are present, `LOWEST` if there is none."""
+    extremes = np.full(groups.count, LOWEST)
+    if are_many(len(values)):
+        present = every_row(len(values)) if present is None else present
         loops.raise_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
-        np.maximum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.min))
-    return number_column(extremes, extremes > INT64_RANGE.min, INT64)
+        np.maximum.at(extremes, groups.of, values if present is None else np.where(present, values, LOWEST))
+    return extremes
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Int64s, Bools]:

@@ -11,7 +11,6 @@ from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
-    INT64_RANGE,
     Codes,
     RowGroups,
     TableColumns,
@@ -19,6 +18,8 @@ from kdissect.report.aggregate.grouping import (
     encode_range,
     group_codes,
     group_rows,
+    highest_values,
+    lowest_values,
 )
 from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
 from kdissect.tables.array_batch import ArrayBatch
@@ -67,10 +68,7 @@ def _edge(
     exchanges: TableColumns,
 ) -> ArrayBatch:
     """Return all rows of the first time of each group, one of them with the count of the group."""
-    best = np.full(groups.count, INT64_RANGE.max)
-    np.minimum.at(best, groups.of, order)
-    most = np.zeros(groups.count, np.int64)
-    np.maximum.at(most, groups.of, lag)
+    best, most = lowest_values(groups, order), highest_values(groups, lag)
     kept = np.flatnonzero(order == best[groups.of])
     group, leaders = np.unique(groups.of[kept], return_index=True)
     exchanges_of = np.zeros(len(kept), np.int64)

@@ -12,7 +12,7 @@ has added up all of its rows. As tables of Arrow in between they took a fifth of
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,17 +34,20 @@ from kdissect.report.aggregate.grouping import (
     true_mask,
 )
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column, join_batches
-from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text
+from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text, null_column
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
-from kdissect.tables.column_values import combine_chunks, int_values, valid_mask
+from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 from kdissect.tables.schemas import CONNECTIONS
 
 Measure: TypeAlias = "Int64s | Bools | tuple[Int64s, Bools]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PartialTable:
-    """One table of a partial report: its columns by what happens to them when rows become one."""
+    """One table of a partial report: its columns by what happens to them when rows become one.
+
+    A table is equal to itself only. Its hash is thus found at once, not from all of its columns.
+    """
 
     name: str
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -74,6 +77,20 @@ class PartialTable:
 def _schema(part: PartialTable) -> pa.Schema:
     measured = [(name, INT64) for name in (*part.sums, *part.lowest, *part.highest)]
     return pa.schema([*part.keys, *measured, *part.first])
+
+
+class TableField(NamedTuple):
+    """Name and type of a column of a partial table."""
+
+    name: str
+    kind: pa.DataType
+    is_text: bool
+
+
+@cache
+def table_fields(part: PartialTable) -> tuple[TableField, ...]:
+    """Return the columns of a table as Python has them: Arrow makes an object for each that is asked for."""
+    return tuple(TableField(field.name, field.type, field.type == TEXT) for field in part.schema)
 
 
 @cache
@@ -320,32 +337,32 @@ def make_table(
         columns[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
     for names, extreme in ((part.lowest, lowest_by_group), (part.highest, highest_by_group)):
         for name in names:
-            values = measures[name]
-            columns[name] = extreme(
-                groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool)))
-            )
+            measure = measures[name]
+            values, present = measure if isinstance(measure, tuple) else (measure, every_row(len(measure)))
+            columns[name] = extreme(groups, np.asarray(values, np.int64), present)
     return part_table(part, columns)
 
 
 def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> ArrayBatch:
     """Return columns as rows of a table."""
-    parts = {field.name: [_typed(columns[field.name], field.type)] for field in part.schema}
+    parts = {field.name: [_typed(columns[field.name], field)] for field in table_fields(part)}
     return ArrayBatch(parts, part.schema, len(next(iter(parts.values()))[0]))
 
 
-def _typed(column: AnyColumn, kind: pa.DataType) -> ArrayColumn:
+def _typed(column: AnyColumn, field: TableField) -> ArrayColumn:
     """Return a column as arrays; flags may be null, so they are numbers."""
     column = plain_column(column)
     if isinstance(column, CodedText):
         return column.compact()
-    if kind == TEXT:
+    if field.is_text:
         return code_text(column)
-    return NumberColumn(*whole_numbers(column), kind)
+    return NumberColumn(*whole_numbers(column), field.kind)
 
 
+@cache
 def no_rows(part: PartialTable) -> ArrayBatch:
     """Return no rows of a table."""
-    return array_rows(part, part.schema.empty_table())
+    return part_table(part, {field.name: null_column(0, field.kind) for field in table_fields(part)})
 
 
 def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
@@ -373,8 +390,11 @@ def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
 
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
-    """Return the rows of some tables of one kind."""
-    return join_batches([array_rows(part, rows) for rows in tables])
+    """Return the rows of some tables of one kind, none if there is no table."""
+    filled = [array_rows(part, rows) for rows in tables if rows.num_rows]
+    if len(filled) == 1:
+        return filled[0]
+    return join_batches(filled) if filled else no_rows(part)
 
 
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
@@ -400,7 +420,7 @@ def roll_up_groups(
 ) -> ArrayBatch:
     """Return one row for each group, with keys and `first` of its row in `first`."""
     taken = {
-        name: take_rows(columns[name], first) if name in columns else pa.nulls(groups.count, kind)
+        name: take_rows(columns[name], first) if name in columns else null_column(groups.count, kind)
         for name, kind in (*part.keys, *part.first)
     }
     absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
@@ -436,7 +456,7 @@ def whole_numbers(column: AnyColumn) -> tuple[Int64s, Bools]:
     if isinstance(column, NumberColumn):
         return column.values, column.present
     if isinstance(column, np.ndarray):
-        return column.astype(np.int64, copy=False), np.ones(len(column), bool)
+        return column.astype(np.int64, copy=False), every_row(len(column))
     assert not isinstance(column, CodedText)
     present = valid_mask(column)
     if pa.types.is_boolean(column.type):

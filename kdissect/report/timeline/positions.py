@@ -15,7 +15,7 @@ from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import join_rows
+from kdissect.report.aggregate.partial_tables import join_rows, no_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
 from kdissect.tables.array_batch import ArrayBatch
@@ -84,6 +84,8 @@ def _rows(
     rows: Int64s,
     written: Int64s,
 ) -> ArrayBatch:
+    if not len(rows):
+        return no_rows(POSITIONS)
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {
         name: ColumnRows(partitions.column(name), rows)

@@ -12,10 +12,13 @@ from kdissect.report.aggregate.grouping import (
     DIRECT_LIMIT,
     Codes,
     RowGroups,
+    encode_range,
     first_rows,
     group_rows,
     highest_by_group,
+    highest_values,
     lowest_by_group,
+    lowest_values,
     sum_by_group,
 )
 
@@ -85,6 +88,27 @@ def _measured(groups: RowGroups, values: Int64s, present: Bools, second: Int64s)
             first_rows(groups, [second, values]),
         ]
     return [column.tolist() for column in columns]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(-9, 9) | st.integers(-(1 << 40), 1 << 40), st.booleans()), max_size=30
+    )
+)
+def test_distances_and_extremes_of_all_rows_are_the_same_either_way(rows: list[tuple[int, bool]]) -> None:
+    values = np.array([value for value, _ in rows], np.int64)
+    present = np.array([there for _, there in rows], bool)
+    groups = RowGroups(np.arange(len(rows)) % 3, 4, np.zeros(4, np.int64))
+    found = []
+    for many in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            by_loops(patch, many)
+            codes = [encode_range(values, present), encode_range(values)]
+            extremes = [lowest_values(groups, values), highest_values(groups, values)]
+            found.append(
+                ([(code.numbers.tolist(), code.bound) for code in codes], [one.tolist() for one in extremes])
+            )
+    assert found[0] == found[1]
 
 
 def test_many_rows_are_numbered_whichever_table_is_used() -> None:

@@ -10,6 +10,7 @@ from kdissect.report.aggregate.partial_tables import (
     PartialTable,
     coded_rows,
     join_rows,
+    no_rows,
     part_table,
     plain_rows,
     roll_up,
@@ -46,6 +47,15 @@ def rolled(*rows):
     return roll_up(
         TALLY, pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)), TALLY.schema)
     ).to_pylist()
+
+
+def test_no_rows_join_to_no_rows_and_change_nothing() -> None:
+    none = no_rows(TALLY)
+    assert plain_rows(TALLY, none).equals(TALLY.schema.empty_table())
+    assert not join_rows(TALLY, []).num_rows
+    assert not join_rows(TALLY, [none, none]).num_rows
+    one = roll_up(TALLY, pa.table({name: [None] for name in TALLY.schema.names}, TALLY.schema))
+    assert plain_rows(TALLY, join_rows(TALLY, [none, one, none])).equals(plain_rows(TALLY, one))
 
 
 def test_rows_of_arrow_and_of_arrays_meet() -> None:
