@@ -95,7 +95,7 @@ def summarise(
             TableColumns(tables.get("partitions", PARTITIONS.empty_table())),
         )
         clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
-        parts |= count_calls(exchanges, clients)
+        parts |= count_calls(exchanges)
         parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, exchange_rows)
         parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, exchange_rows, clients)
         parts[LAGS.name] = count_lags(partitions, exchanges, exchange_rows, clients)

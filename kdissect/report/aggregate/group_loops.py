@@ -41,24 +41,21 @@ def encode_distances(values: Int64s, present: Bools, distances: Int64s) -> tuple
 
 
 @jit_flat
-def number_direct(keys: Int64s, table: Int64s, of: Int64s, first: Int64s) -> int:
-    """Number keys in ascending order. Return how many differ.
+def number_direct(keys: Int64s, table: Int32s, of: Int64s, first: Int64s) -> int:
+    """Number keys in the order of their first rows. Return how many differ.
 
-    `of` gets the number of each row. `table` is 0 for each possible key. `first` is -1, and gets the first
-    row of each number.
+    `of` gets the number of each row, `first` the first row of each number. `table` is -1 for each possible
+    key. Numbers in ascending order of keys need two passes, and up to four times as long.
     """
-    for row in range(len(keys)):
-        table[keys[row]] = 1
     count = 0
-    for key in range(len(table)):
-        if table[key]:
-            table[key] = count
-            count += 1
     for row in range(len(keys)):
-        number = table[keys[row]]
+        number = int(table[keys[row]])
+        if number < 0:
+            number = count
+            table[keys[row]] = count
+            first[count] = row
+            count += 1
         of[row] = number
-        if first[number] < 0:
-            first[number] = row
     return count
 
 
@@ -137,13 +134,13 @@ def keep_lowest(
 
 
 def number_keys(keys: Int64s, bound: int, direct: bool) -> tuple[Int64s, Int64s]:
-    """Return the number of each key, 0 to bound - 1, and the first row of each number.
+    """Return the number of each key, 0 to bound - 1, and the first row of each number, ascending.
 
-    Numbers are in the order of keys if `direct`, by a table of all possible keys, else in that of first rows.
+    They are found by a table of all possible keys if `direct`, else by a hash table.
     """
-    of, first = np.empty(len(keys), np.int64), np.full(min(bound, len(keys)), -1, np.int64)
+    of, first = np.empty(len(keys), np.int64), np.empty(min(bound, len(keys)), np.int64)
     if direct:
-        count = number_direct(read_only(keys), np.zeros(bound, np.int64), of, first)
+        count = number_direct(read_only(keys), np.full(bound, -1, np.int32), of, first)
     else:
         slots = np.full(1 << (SLOTS_A_ROW * max(1, len(keys)) - 1).bit_length(), -1, np.int32)
         count = number_hashed(read_only(keys), _MULTIPLIER, slots, of, first)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.column_rows import AnyColumn, plain_column, take_rows
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
     RowGroups,
@@ -38,6 +38,9 @@ from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text,
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 from kdissect.tables.schemas import CONNECTIONS
+
+FEW = 4
+"""Rows for each row of a column of which they are, at least, for that column to be of few rows."""
 
 Measure: TypeAlias = "Int64s | Bools | tuple[Int64s, Bools]"
 
@@ -409,7 +412,7 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
     """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
     if not count:
         return no_rows(part)
-    keys = [_codes(columns[name]) for name, _ in part.keys if name in columns]
+    keys = _key_codes([columns[name] for name, _ in part.keys if name in columns])
     groups = group_rows(*keys) if keys else one_group(count)
     order = (key for name in part.order if name in columns for key in _order(columns[name]))
     return roll_up_groups(part, columns, groups, first_rows(groups, order))
@@ -432,7 +435,27 @@ def roll_up_groups(
     return make_table(part, groups, taken, measures)
 
 
-def _codes(column: AnyColumn) -> Codes:
+def _key_codes(columns: Sequence[AnyColumn]) -> list[Codes]:
+    """Return codes by which rows are grouped. Columns that are rows of the same few are grouped as those."""
+    codes: list[Codes] = []
+    of_few: dict[int, list[ColumnRows]] = {}
+    for column in columns:
+        if isinstance(column, ColumnRows) and FEW * len(column.column) <= len(column):
+            of_few.setdefault(id(column.rows), []).append(column)
+        else:
+            codes.append(column_codes(column))
+    for together in of_few.values():
+        rows = together[0].rows
+        if int(rows.min()) < 0:
+            codes += map(column_codes, together)
+        else:
+            groups = group_rows(*(column_codes(few.column) for few in together))
+            codes.append(Codes(groups.of.take(rows), groups.count))
+    return codes
+
+
+def column_codes(column: AnyColumn) -> Codes:
+    """Return the distinct values of a column of any kind as codes."""
     column = plain_column(column)
     if isinstance(column, CodedText):
         return encode(column)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
+from kdissect.report.aggregate.column_rows import AnyColumn, columns_at
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable, plain_rows, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
@@ -85,7 +85,7 @@ def count_examples(
     since = np.clip(source.begin - start_ns, 0, (1 << CELL_SHIFT) - 1)
     code = np.where(exchanges.equals("status", "unanswered"), UNANSWERED, exchanges.ints("error_code"))
     wrong: Bools = code != 0
-    chosen: tuple[tuple[PartialTable, Bools, Int64s, Mapping[str, PlainColumn]], ...] = (
+    chosen: tuple[tuple[PartialTable, Bools, Int64s, Mapping[str, AnyColumn]], ...] = (
         (
             EXAMPLES_BY_LATENCY,
             cell != NO_CELL,
@@ -117,13 +117,11 @@ def count_examples(
     )
     found = {}
     for part, mask, order, keys in chosen:
-        own: dict[str, PlainColumn] = {field.name: exchanges.column(field.name) for field in KEPT} | dict(
-            keys
-        )
+        own: dict[str, AnyColumn] = {field.name: exchanges.column(field.name) for field in KEPT} | dict(keys)
         own |= {name: columns[name] for name, _ in WHERE}
         own |= {"order_ns": order, "row": np.arange(exchanges.rows), "examples": np.ones(exchanges.rows, int)}
         rows = np.flatnonzero(mask)
-        taken: dict[str, AnyColumn] = {name: ColumnRows(column, rows) for name, column in own.items()}
+        taken = columns_at(own, rows)
         if part.earliest:
             taken |= _late_together(part, taken)
         numbered = replace(part, first=(*part.first, ("row", INT64)))

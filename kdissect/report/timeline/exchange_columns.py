@@ -6,45 +6,45 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn
-from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
+from kdissect.report.aggregate.calls import class_columns, exchange_classes
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, columns_at
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import NumberColumn
 
 HOSTS = ("client_host", "server_host")
-OF_EXCHANGE = (
-    "connection",
-    "client_id",
-    "api_key",
-    "idle_wait",
-    "group_id",
-    "transactional_id",
-    *(name for name, _ in WHERE),
-)
+OF_EXCHANGE = ("transactional_id", *(name for name, _ in WHERE if name != "connection"))
+OF_CLASS = ("connection", "client_id", "api_key", "idle_wait", "group_id")
+"""Columns that are taken from the class of an exchange, like those of its hosts."""
 
 
 class ExchangeColumns(NamedTuple):
     """Columns by name, one row for each exchange; `begin`: time of the request, or of an orphan response."""
 
     exchanges: TableColumns
-    columns: Mapping[str, PlainColumn]
+    columns: Mapping[str, AnyColumn]
     begin: Int64s
 
     def at(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, AnyColumn]:
         """Return some columns at some rows."""
-        return {name: ColumnRows(self.columns[name], rows) for name in names}
+        return columns_at({name: self.columns[name] for name in names}, rows)
 
 
 def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) -> ExchangeColumns:
     """Return exchanges together with the ends of their connections."""
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
-    columns: dict[str, PlainColumn] = {name: exchanges.column(name) for name in OF_EXCHANGE}
-    rows = connection_rows(ends, exchanges.ints("connection"))
-    columns |= {name: ends.text(name).take(rows) for name in HOSTS}
-    columns["server_port"] = ends.arrow("server_port").take(nullable_ints(rows, rows >= 0))
-    columns["idle_wait"] = exchanges.bools("idle_wait")
+    columns: dict[str, AnyColumn] = {name: exchanges.column(name) for name in OF_EXCHANGE}
+    classes, few = exchange_classes(exchanges), class_columns(exchanges)
+    of_class: dict[str, PlainColumn] = {name: few[name] for name in OF_CLASS}
+    rows = connection_rows(ends, exchanges.ints("connection")[classes.first])
+    of_class |= {name: ends.text(name).take(rows) for name in HOSTS}
+    port = ends.column("server_port")
+    assert isinstance(port, NumberColumn)
+    of_class["server_port"] = port.take(rows)
+    columns |= {name: ColumnRows(column, classes.of) for name, column in of_class.items()}
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
 
 

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from kdissect.report.aggregate.grouping import MAX_LATENCY_NS
+from kdissect.report.aggregate.calls import KIND, class_columns, exchange_classes, group_classes
+from kdissect.report.aggregate.column_rows import ColumnRows, plain_column
+from kdissect.report.aggregate.grouping import MAX_LATENCY_NS, TableColumns
 from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
+from kdissect.tables.coded_text import CodedText, NumberColumn
+from tests.helpers import synthetic_tables as synthetic
 from tests.helpers.paper_capture import MS, T
 from tests.helpers.report_rows import FETCH, PRODUCE, exchange_of, many, rows_of, unanswered
 
@@ -78,3 +82,22 @@ def test_acks_throttling_and_pipelining_are_counted():
     assert (row["acks_none"], row["acks_leader"], row["acks_all"]) == (1, 1, 1)
     assert (row["throttled"], row["throttle_ms"], row["throttle_max_ms"]) == (1, 40, 40)
     assert (row["pipelined"], row["in_flight_max"]) == (1, 3)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300, 6000])
+def test_classes_and_what_is_grouped_from_them_are_those_of_all_exchanges(rows: int) -> None:
+    exchanges = TableColumns(synthetic.tables(np.random.default_rng(rows), rows)["exchanges"])
+    columns = class_columns(exchanges)
+    plain = {name: exchanges.table[name].to_pylist() for name in columns}
+    plain["idle_wait"] = list(map(bool, plain["idle_wait"]))
+    for names in ((*KIND, "status"), KIND, KIND[:2], ("api_key", "status")):
+        groups = group_classes(exchanges, names)
+        whole = [plain[name] for name in names]
+        number_of: dict[tuple[object, ...], int] = {}
+        expected = [number_of.setdefault(key, len(number_of)) for key in zip(*whole, strict=True)]
+        assert groups.of.tolist() == expected
+        assert groups.first.tolist() == [expected.index(number) for number in range(len(number_of))]
+    for name, column in columns.items():
+        again = plain_column(ColumnRows(column, exchange_classes(exchanges).of))
+        texts = again.arrow() if isinstance(again, CodedText | NumberColumn) else again
+        assert texts.tolist() == plain[name], name

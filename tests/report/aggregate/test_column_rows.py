@@ -4,7 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.column_rows import ColumnRows, PlainColumn, plain_column, take_rows
+from kdissect.report.aggregate.column_rows import (
+    AnyColumn,
+    ColumnRows,
+    PlainColumn,
+    columns_at,
+    plain_column,
+    take_rows,
+)
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.tables.coded_text import CodedText, NumberColumn
 
@@ -70,3 +77,16 @@ def test_columns_are_the_same_in_any_chunks(cut: int) -> None:
     coded = pa.table({"text": texts.dictionary_encode()})
     parts = pa.concat_tables([coded.slice(0, cut), pa.table({"text": pa.array(["b"]).dictionary_encode()})])
     assert TableColumns(parts).text("text").arrow().to_pylist() == [*texts.to_pylist()[:cut], "b"]
+
+
+def test_columns_that_share_their_rows_share_those_that_are_taken() -> None:
+    columns: dict[str, AnyColumn] = {"texts": ColumnRows(TEXTS, ROWS), "numbers": ColumnRows(NUMBERS, ROWS)}
+    columns["plain"] = NUMBERS
+    taken = columns_at(columns, AGAIN)
+    for name, column in columns.items():
+        assert values(plain_column(taken[name])) == values(take_rows(column, AGAIN)), name
+    texts, numbers = taken["texts"], taken["numbers"]
+    assert isinstance(texts, ColumnRows)
+    assert isinstance(numbers, ColumnRows)
+    assert texts.rows is numbers.rows
+    assert texts.column is TEXTS

@@ -12,6 +12,7 @@ from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
     Codes,
     TableColumns,
+    coarser,
     counted_latencies,
     encode,
     encode_numbers,
@@ -160,3 +161,13 @@ def test_rows_of_one_name_share_its_number():
     names = name_distinct(lambda _, second: None if second == "y" else second, *columns)
     assert names.arrow().to_pylist() == ["x", "x", None, "x"]
     assert names.numbers.tolist() == [0, 0, -1, 0]
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=30))
+def test_groups_of_groups_are_those_of_the_rows(rows: list[tuple[int, int]]) -> None:
+    columns = [Codes(np.array([row[place] for row in rows], np.int64), 4) for place in (0, 1)]
+    fine = group_rows(*columns)
+    coarse = coarser(fine, Codes(columns[0].numbers[fine.first], 4))
+    plain = group_rows(columns[0])
+    assert (coarse.of.tolist(), coarse.count) == (plain.of.tolist(), plain.count)
+    assert coarse.first.tolist() == plain.first.tolist()

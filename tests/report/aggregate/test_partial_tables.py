@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.column_rows import AnyColumn
+from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column
 from kdissect.report.aggregate.partial_tables import (
     PARTIAL_TABLES,
     PartialTable,
@@ -14,12 +14,13 @@ from kdissect.report.aggregate.partial_tables import (
     part_table,
     plain_rows,
     roll_up,
+    roll_up_columns,
 )
 from kdissect.report.partials import (
     summarise,
 )
-from kdissect.tables.coded_text import CodedText
-from kdissect.tables.column import BOOL, INT64, TEXT
+from kdissect.tables.coded_text import CodedText, NumberColumn
+from kdissect.tables.column import BOOL, INT32, INT64, TEXT
 from tests.helpers import synthetic_tables as synthetic
 
 
@@ -120,3 +121,26 @@ def test_what_decides_the_first_row_is_in_the_table(part):
     assert len(names) == len(set(names))
     assert set(part.order) <= set(names)
     assert not part.first or part.order
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 40])
+@pytest.mark.parametrize("absent", [False, True])
+def test_rows_of_few_are_grouped_like_all_of_them(rows: int, absent: bool) -> None:
+    """Two columns share their rows, and a third one is as long as the table."""
+    rng = np.random.default_rng(rows)
+    few = rng.integers(-1 if absent else 0, 5, rows)
+    shared: dict[str, AnyColumn] = {
+        "who": ColumnRows(CodedText(np.array([0, 1, -1, 0, 1]), pa.array(["a", "b"])), few),
+        "port": ColumnRows(NumberColumn(np.array([1, 1, 0, 2, 1]), np.arange(5) != 2, INT32), few),
+        "step": rng.integers(0, 2, rows),
+        "count": np.ones(rows, np.int64),
+    }
+    part = PartialTable("shared", keys=(("who", TEXT), ("port", INT32), ("step", INT64)), sums=("count",))
+    found = [
+        plain_rows(part, roll_up_columns(part, columns, rows)).sort_by(
+            [(name, "ascending") for name in shared]
+        )
+        for columns in (shared, {name: plain_column(column) for name, column in shared.items()})
+    ]
+    assert found[0].equals(found[1])
+    assert sum(found[0]["count"].to_pylist()) == rows
