@@ -98,8 +98,8 @@ def summarise(
         parts |= count_calls(exchanges)
         parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, exchange_rows)
         parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, exchange_rows, clients)
-        parts[LAGS.name] = count_lags(partitions, exchanges, exchange_rows, clients)
-        parts |= count_topics(partitions, exchanges, exchange_rows, clients)
+        parts[LAGS.name] = count_lags(partitions, exchanges, exchange_rows)
+        parts |= count_topics(partitions, exchanges, exchange_rows)
         if grid is not None:
             parts |= count_timeline(tables, exchanges, partitions, exchange_rows, grid)
         if steps is not None:

@@ -43,3 +43,38 @@ def test_an_array_and_a_search_find_the_same(monkeypatch: pytest.MonkeyPatch, st
     for cells in (0, 1 << 20):
         monkeypatch.setattr(exchange_keys, "DIRECT_CELLS", cells)
         assert find_exchanges(keys_of(rows), keys_of(exchanges)).tolist() == expected
+
+
+@given(
+    exchanges=st.lists(KEY, max_size=12, unique=True),
+    chosen=st.lists(st.integers(0, 11), max_size=30),
+    ordered=st.booleans(),
+    others=st.lists(KEY, max_size=1),
+)
+def test_following_exchanges_finds_the_same(
+    exchanges: list[tuple[int, int | None]],
+    chosen: list[int],
+    ordered: bool,
+    others: list[tuple[int, int | None]],
+) -> None:
+    """Rows in the order of exchanges are followed, and others are found as before."""
+    if ordered:
+        exchanges = sorted(exchanges, key=lambda key: (key[0], key[1] or 0))
+        chosen = sorted(chosen)
+    rows = [exchanges[place] for place in chosen if place < len(exchanges)] + others
+    plain = find_exchanges(keys_of(rows), keys_of(exchanges)).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange_keys, "are_many", lambda rows: rows > 0)
+        assert find_exchanges(keys_of(rows), keys_of(exchanges)).tolist() == plain
+
+
+def test_many_rows_in_the_order_of_their_exchanges_are_followed() -> None:
+    exchange_keys.call_all()
+    exchanges: list[tuple[int, int | None]]
+    exchanges = [(connection, ordinal) for connection in (9, 4) for ordinal in (2, 3, None, 5, 8)]
+    rows = [exchanges[place] for place in (0, 0, 1, 2, 3, 3, 6, 9, 9)]
+    found = exchange_keys._followed(keys_of(rows), keys_of(exchanges))
+    assert found is not None
+    assert found.tolist() == [0, 0, 1, -1, 3, 3, 6, 9, 9]
+    assert exchange_keys._followed(keys_of([(9, 4)]), keys_of(exchanges)) is None
+    assert exchange_keys._followed(keys_of(rows[::-1]), keys_of(exchanges)) is None

@@ -11,26 +11,20 @@ from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
-    Codes,
     RowGroups,
     TableColumns,
-    encode,
-    encode_range,
-    group_codes,
-    group_rows,
     highest_values,
     lowest_values,
 )
 from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text
 
 EDGES = (("first", 1), ("last", -1))
 
 
-def count_lags(
-    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, clients: RowGroups
-) -> ArrayBatch:
+def count_lags(partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
     sound = partitions.present("high_watermark") & (end >= 0) & partitions.present("offset") & (start >= 0)
@@ -45,12 +39,8 @@ def count_lags(
     exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
-    topic = group_rows(*(encode(take_rows(partitions.column(name), rows)) for name in ("topic", "topic_id")))
-    groups = group_rows(
-        Codes(group_codes(clients).numbers[exchange], clients.count),
-        group_codes(topic),
-        encode_range(partitions.ints("partition")[rows]),
-    )
+    classes = PartitionClasses(partitions, exchanges, exchange_rows)
+    groups = classes.grouped(rows, classes.group(PLACE, ("connection", "client_id")))
     tables = [
         _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES
     ]

@@ -13,9 +13,9 @@ from kdissect.report.aggregate.grouping import (
     Codes,
     RowGroups,
     TableColumns,
-    encode,
+    coarser,
+    counted_latencies,
     encode_range,
-    encode_runs,
     group_codes,
     group_rows,
     latency_buckets,
@@ -29,9 +29,12 @@ from kdissect.report.aggregate.partial_tables import (
     Measure,
     make_table,
 )
+from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.column_values import every_row
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
+TOPIC = ("topic", "topic_id")
 AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
 
 
@@ -45,48 +48,36 @@ def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Int6
 
 
 def count_topics(
-    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, clients: RowGroups
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s
 ) -> dict[str, ArrayBatch]:
     """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
     named = partitions.present("topic") | partitions.present("topic_id")
     partitions, exchange_rows = partitions.filter(named), exchange_rows[named]
-    topic = group_rows(encode(partitions.column("topic")), encode(partitions.column("topic_id")))
-    partition = group_rows(
-        group_codes(topic), encode_range(partitions.ints("partition"), partitions.present("partition"))
-    )
-    seen = _taken(partitions, partition.first, ("topic", "topic_id", "partition"))
+    classes = PartitionClasses(partitions, exchanges, exchange_rows)
+    partition = coarser(classes.groups, group_codes(classes.group(PLACE)))
+    seen = _taken(partitions, partition.first, PLACE)
     return {
-        TOPIC_FLOWS.name: _flows(partitions, exchanges, exchange_rows, clients, topic),
+        TOPIC_FLOWS.name: _flows(partitions, exchanges, exchange_rows, classes),
         TOPIC_PARTITIONS.name: make_table(
-            TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(exchange_rows), bool)}
+            TOPIC_PARTITIONS, partition, seen, {"mentions": every_row(len(exchange_rows))}
         ),
-        **_timings(partitions, exchanges, exchange_rows, clients, topic),
+        **_timings(partitions, exchanges, exchange_rows, classes),
     }
 
 
 def _flows(
-    partitions: TableColumns,
-    exchanges: TableColumns,
-    exchange_rows: Int64s,
-    clients: RowGroups,
-    topic: RowGroups,
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, classes: PartitionClasses
 ) -> ArrayBatch:
     there = exchange_rows >= 0
-    client = Codes(
-        np.where(there, clients.of[exchange_rows], -1) if exchanges.rows else exchange_rows, clients.count
-    )
-    connection, api = encode_runs(partitions.ints("connection")), encode_range(partitions.ints("api_key"))
-    group_id = exchanges.text("group_id").take(exchange_rows)
-    flows = group_rows(
-        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.column("codec"))
-    )
-    taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
-    taken["client_id"] = exchanges.text("client_id").take(exchange_rows[flows.first])
-    taken["group_id"] = group_id.take(flows.first)
+    own = ("topic", "topic_id", "api_key", "connection", "codec")
+    flows = coarser(classes.groups, group_codes(classes.group(own, ("connection", "client_id", "group_id"))))
+    taken = _taken(partitions, flows.first, own)
+    for name in ("client_id", "group_id"):
+        taken[name] = exchanges.text(name).take(exchange_rows[flows.first])
     sent = exchanges.coalesce("request_first_ns", "response_first_ns")
-    when = sent[exchange_rows] if exchanges.rows else np.zeros(len(exchange_rows), np.int64)
+    when = sent.take(exchange_rows) if exchanges.rows else np.zeros(len(exchange_rows), np.int64)
     measures: dict[str, Measure] = {
-        "mentions": np.ones(len(exchange_rows), bool),
+        "mentions": every_row(len(exchange_rows)),
         "errors": partitions.ints("error_code") != 0,
         **{name: np.maximum(partitions.ints(name), 0) for name in AMOUNTS},
         "first_ns": (when, there),
@@ -96,44 +87,46 @@ def _flows(
 
 
 def _timings(
-    partitions: TableColumns,
-    exchanges: TableColumns,
-    exchange_rows: Int64s,
-    clients: RowGroups,
-    topic: RowGroups,
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, classes: PartitionClasses
 ) -> dict[str, ArrayBatch]:
     """Return calls and latencies by topic, each pair of exchange and topic counted once."""
-    inside = np.flatnonzero((exchange_rows >= 0) & _changes(exchange_rows, topic.of))
-    pairs = group_rows(Codes(exchange_rows[inside], exchanges.rows), Codes(topic.of[inside], topic.count))
-    rows = inside[pairs.first]
+    rows = _pairs(exchange_rows, coarser(classes.groups, group_codes(classes.group(TOPIC))), exchanges.rows)
     exchange = exchange_rows[rows]
     latency, sound = sound_latencies(exchanges)
     latency, sound = latency[exchange], sound[exchange]
-    idle = exchanges.bools("idle_wait")[exchange]
-    api, wait = encode_range(partitions.ints("api_key")[rows]), encode_range(idle.astype(np.int64))
-    kind = group_rows(Codes(topic.of[rows], topic.count), api, wait)
-    calls = group_rows(group_codes(kind), Codes(clients.of[exchange], clients.count))
-    by_client = _taken(partitions, rows[calls.first], ("topic", "topic_id", "api_key"))
+    own = (*TOPIC, "api_key")
+    calls = classes.grouped(rows, classes.group(own, ("connection", "client_id", "idle_wait")))
+    by_client = _taken(partitions, rows[calls.first], own)
     by_client |= _taken(exchanges, exchange[calls.first], ("connection", "client_id"))
-    by_client["idle_wait"] = idle[calls.first]
+    idle = exchanges.bools("idle_wait")
+    by_client["idle_wait"] = idle[exchange[calls.first]]
     measures: dict[str, Measure] = {
-        "exchanges": np.ones(len(rows), bool),
+        "exchanges": every_row(len(rows)),
         "timed": sound,
-        "latency_ns": latency * sound,
+        "latency_ns": counted_latencies(exchanges)[exchange],
         "latency_min_ns": (latency, sound),
         "latency_max_ns": (latency, sound),
     }
     kept = np.flatnonzero(sound)
     bucket = latency_buckets(exchanges)[exchange[kept]]
-    buckets = group_rows(Codes(kind.of[kept], kind.count), encode_range(bucket))
+    buckets = classes.grouped(rows[kept], classes.group(own, ("idle_wait",)), encode_range(bucket))
     first = kept[buckets.first]
-    by_bucket = _taken(partitions, rows[first], ("topic", "topic_id", "api_key"))
-    by_bucket |= {"idle_wait": idle[first], "bucket": bucket[buckets.first]}
-    counts = {"count": np.ones(len(kept), bool)}
+    by_bucket = _taken(partitions, rows[first], own)
+    by_bucket |= {"idle_wait": idle[exchange[first]], "bucket": bucket[buckets.first]}
+    counts = {"count": every_row(len(kept))}
     return {
         TOPIC_CALLS.name: make_table(TOPIC_CALLS, calls, by_client, measures),
         TOPIC_LATENCIES.name: make_table(TOPIC_LATENCIES, buckets, by_bucket, counts),
     }
+
+
+def _pairs(exchange_rows: Int64s, topic: RowGroups, exchanges: int) -> Int64s:
+    """Return a row for each pair of exchange and topic."""
+    inside = np.flatnonzero((exchange_rows >= 0) & _changes(exchange_rows, topic.of))
+    exchange = exchange_rows[inside]
+    if (exchange[1:] > exchange[:-1]).all():
+        return inside
+    return inside[group_rows(Codes(exchange, exchanges), Codes(topic.of[inside], topic.count)).first]
 
 
 def _changes(*columns: Int64s) -> Bools:

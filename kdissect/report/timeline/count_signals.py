@@ -11,7 +11,7 @@ import pyarrow as pa
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
-from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
+from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import (
     TableColumns,
     counted_latencies,
@@ -26,6 +26,7 @@ from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
     make_timeline_table,
+    partition_columns,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.positions import ABSENT, KINDS, find_positions
@@ -54,8 +55,6 @@ SIGNAL_SOURCES = ("ends", "replica_sets", "share_acknowledgements", *EVENTS)
 
 FASTEST_NS = 200_000
 """Latencies below this count as this: what is below is noise of the clock and of the scheduler."""
-
-PARTITION = ("topic", "topic_id", "partition")
 
 
 def count_signals(
@@ -139,8 +138,7 @@ def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows:
     wanted = (exchange_rows >= 0) & in_apis(key, (ApiKey.PRODUCE, ApiKey.FETCH))
     wanted &= partitions.present("batches") & (partitions.ints("batches") > 0)
     rows = np.flatnonzero(wanted)
-    columns = _columns(source, partitions, exchange_rows, rows)
-    columns |= source.at(exchange_rows[rows], ("step", "api_key"))
+    columns = _columns(source, partitions, exchange_rows, rows, ("step", "api_key"))
     columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in ("batches", "records")}
     latency, sound = sound_latencies(source.exchanges)
     timed = (sound & ~source.exchanges.bools("idle_wait"))[exchange_rows[rows]]
@@ -163,11 +161,14 @@ def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows
 
 
 def _columns(
-    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s, rows: Int64s
+    source: ExchangeColumns,
+    partitions: TableColumns,
+    exchange_rows: Int64s,
+    rows: Int64s,
+    names: tuple[str, ...] = (),
 ) -> dict[str, AnyColumn]:
-    exchange = exchange_rows[rows]
-    columns: dict[str, AnyColumn] = {name: ColumnRows(partitions.column(name), rows) for name in PARTITION}
-    columns |= source.at(exchange, (*CLIENT, *ORDER))
-    columns |= {"first_ns": source.begin[exchange], "last_ns": source.begin[exchange]}
+    columns = partition_columns(source, partitions, exchange_rows, rows, (*CLIENT, *ORDER, *names))
+    begin = source.begin[exchange_rows[rows]]
+    columns |= {"first_ns": begin, "last_ns": begin}
     columns["record_bytes"] = np.maximum(partitions.ints("record_bytes")[rows], 0)
     return columns | {"exchanges": np.ones(len(rows), np.int64)}

@@ -1,6 +1,6 @@
 """Exchanges with the columns that the timeline counts by: step of time, both hosts, location."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from kdissect.report.aggregate.calls import class_columns, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, columns_at
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
+from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 from kdissect.tables.array_batch import ArrayBatch
@@ -46,6 +47,26 @@ def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) ->
     of_class["server_port"] = port.take(rows)
     columns |= {name: ColumnRows(column, classes.of) for name, column in of_class.items()}
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
+
+
+def partition_columns(
+    source: ExchangeColumns,
+    partitions: TableColumns,
+    exchange_rows: Int64s,
+    rows: Int64s,
+    names: Iterable[str],
+) -> dict[str, AnyColumn]:
+    """Return topic and partition at some rows of partitions that have an exchange, and columns of those."""
+    classes = PartitionClasses(partitions, source.exchanges, exchange_rows)
+    of, exchange = classes.groups.of.take(rows), exchange_rows[rows]
+    columns: dict[str, AnyColumn] = {name: ColumnRows(classes.own(name), of) for name in PLACE}
+    for name in names:
+        column = source.columns[name]
+        if isinstance(column, ColumnRows):  # it has a row for each class of exchanges
+            columns[name] = ColumnRows(classes.of_exchanges(column.column), of)
+        else:
+            columns[name] = ColumnRows(column, exchange)
+    return columns
 
 
 def connection_rows(ends: TableColumns, connection: Int64s) -> Int64s:

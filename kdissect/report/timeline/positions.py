@@ -13,10 +13,14 @@ import numpy as np
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
-from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows
+from kdissect.report.aggregate.column_rows import ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import join_rows, no_rows
-from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
+from kdissect.report.timeline.exchange_columns import (
+    ExchangeColumns,
+    make_timeline_table,
+    partition_columns,
+)
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text
@@ -87,17 +91,15 @@ def _rows(
     if not len(rows):
         return no_rows(POSITIONS)
     exchange = exchange_rows[rows]
-    columns: dict[str, AnyColumn] = {
-        name: ColumnRows(partitions.column(name), rows)
-        for name in ("topic", "topic_id", "partition", "offset")
-    }
-    columns |= source.at(exchange, ("step", "capture_file", "request_packet", "response_packet"))
+    names = ["step", "capture_file", "request_packet", "response_packet"]
+    if kind.name != "written":
+        names += ["group_id", *CLIENT]
+    columns = partition_columns(source, partitions, exchange_rows, rows, names)
+    columns["offset"] = ColumnRows(partitions.column("offset"), rows)
     columns |= {"order_ns": -source.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
     columns["kind"] = repeat_text(kind.name, len(rows))
     if kind.name == "written":
         columns["end_offset"] = written[rows]
-    else:
-        columns |= source.at(exchange, ("group_id", *CLIENT))
     if kind.name == "fetched":
         columns["end_offset"] = ColumnRows(partitions.column("high_watermark"), rows)
     return make_timeline_table(POSITIONS, columns)

@@ -23,7 +23,7 @@ from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.streams import payload_reader
 from kdissect.streams.tcp import step_fold
-from kdissect.tables import array_batch, arrow_columns, header_columns
+from kdissect.tables import array_batch, arrow_columns, exchange_keys, header_columns
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
@@ -59,6 +59,7 @@ def compile_for_many() -> None:
     arrow_columns.call_all()
     array_batch.call_all()
     header_columns.call_all()
+    exchange_keys.call_all()
 
 
 if __name__ == "__main__":

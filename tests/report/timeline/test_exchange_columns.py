@@ -5,10 +5,12 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import plain_column
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.topics import rows_of_exchanges
 from kdissect.report.timeline.exchange_columns import (
     connection_rows,
     exchange_columns,
     make_timeline_table,
+    partition_columns,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import FAILURES
@@ -50,3 +52,22 @@ def test_missing_columns_are_null_and_equal_rows_become_one():
         (1, 6, 2, None),
         (2, 6, 1, None),
     ]
+
+
+def test_partitions_come_with_columns_of_their_exchanges():
+    both = tables(
+        [exchange_of(1, 0, PRODUCE, 0), exchange_of(2, 0, PRODUCE, 25)],
+        [{"connection": number, "ordinal": 0, "topic": f"t{number}"} for number in (2, 1, 2)],
+    )
+    source = exchange_columns(
+        TableColumns(both["exchanges"]),
+        TableColumns(both["connections"].select(ENDS.names)),
+        Grid(T, 10 * MS, 5),
+    )
+    partitions = TableColumns(both["partitions"])
+    at = rows_of_exchanges(partitions, source.exchanges)
+    columns = partition_columns(source, partitions, at, np.array([2, 0]), ("client_host", "step"))
+    taken = {name: plain_column(column) for name, column in columns.items()}
+    assert taken["topic"].arrow().to_pylist() == ["t2", "t2"]
+    assert taken["client_host"].arrow().to_pylist() == ["10.1.0.2", "10.1.0.2"]
+    assert taken["step"].tolist() == [2, 2]
