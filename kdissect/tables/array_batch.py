@@ -142,9 +142,11 @@ def _joined_texts(parts: Sequence[CodedText]) -> CodedText:
         return CodedText(np.concatenate([part.numbers for part in parts]), first)
     together = pa.concat_arrays([part.texts for part in parts]).dictionary_encode()
     number_of = together.indices.to_numpy().astype(np.int64)
-    stops = np.cumsum([len(part.texts) for part in parts])
-    numbers = [  # number -1 finds the last place
-        np.append(number_of[stop - len(part.texts) : stop], -1)[part.numbers]
-        for part, stop in zip(parts, stops.tolist(), strict=True)
-    ]
-    return CodedText(np.concatenate(numbers), together.dictionary)
+    numbers = np.empty(sum(len(part.numbers) for part in parts), np.int64)
+    texts = rows = 0
+    for part in parts:
+        places = np.append(number_of[texts : texts + len(part.texts)], -1)  # number -1 finds the last one
+        into = numbers[rows : rows + len(part.numbers)]
+        places.take(part.numbers, out=into, mode="wrap")
+        texts, rows = texts + len(part.texts), rows + len(part.numbers)
+    return CodedText(numbers, together.dictionary)

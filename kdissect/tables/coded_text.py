@@ -41,6 +41,11 @@ class CodedText:
             taken[rows < 0] = -1
         return CodedText(taken, self.texts)
 
+    def number_of(self, text: str) -> int:
+        """Return the number of a text, -2 if it has none."""
+        number: int = pc.index(self.texts, text).as_py()
+        return number if number >= 0 else -2
+
     def arrow(self) -> pa.Array:
         """Return the texts of all rows."""
         return self.texts.take(pa.array(self.numbers, mask=self.numbers < 0))

@@ -44,3 +44,4 @@ def test_a_text_is_found_in_a_column_of_texts_or_of_codes() -> None:
         columns = TableColumns(pa.table({"name": column}))
         assert columns.equals("name", "b").tolist() == [text == "b" for text in TEXTS]
         assert not columns.equals("name", "c").any()
+        assert columns.text("name").number_of("c") == -2

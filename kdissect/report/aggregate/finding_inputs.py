@@ -8,8 +8,8 @@ that two separate spells are told apart. The `amount` of errors counts each exch
 though it has a row for each partition.
 """
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from kdissect.protocol.api_keys import (
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
+from kdissect.report.aggregate.calls import class_columns, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
@@ -48,9 +49,10 @@ from kdissect.report.aggregate.partial_tables import (
     part_table,
     roll_up,
     table_fields,
+    whole_numbers,
 )
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.coded_text import NumberColumn, null_column, repeat_text
+from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column_values import every_row
 
 MEMBERSHIP = (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP)
@@ -126,48 +128,90 @@ def _first_of_each(partitions: TableColumns, parts: Int64s, rows: Int64s, exchan
     return once
 
 
+class Choice(NamedTuple):
+    """One kind of exchanges: the classes that may be of this kind, and which of their exchanges are.
+
+    `of_rows` is None if all of them are. `amount` of None counts nothing.
+    """
+
+    name: str
+    of_class: Bools
+    of_rows: Callable[[], Bools] | None
+    keys: tuple[str, ...]
+    time: Int64s
+    amount: Callable[[Int64s], Int64s] | None = None
+
+    def rows(self, classes: RowGroups) -> Int64s:
+        """Return the rows of exchanges of this kind; a capture has no exchanges of most kinds."""
+        if not self.of_class.any():
+            return np.zeros(0, np.int64)
+        if self.of_rows is None:
+            return np.flatnonzero(self.of_class.take(classes.of))
+        mask = self.of_rows()
+        return np.flatnonzero(mask if self.of_class.all() else mask & self.of_class.take(classes.of))
+
+
 def _selections(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s
 ) -> Iterator[Selection]:
+    for choice in _choices(exchanges, partitions, exchange_rows):
+        rows = choice.rows(exchange_classes(exchanges))
+        amount = None if choice.amount is None or not len(rows) else choice.amount(rows)
+        yield Selection(choice.name, rows, choice.keys, choice.time[rows], amount)
+
+
+def _choices(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s) -> tuple[Choice, ...]:
     sent, answered = exchanges.coalesce("request_first_ns", "response_first_ns"), _answered(exchanges)
+    of_class = class_columns(exchanges)
+    (key, has_key), (version, has_version) = (
+        whole_numbers(of_class[name]) for name in ("api_key", "api_version")
+    )
     # Before Kafka 0.8 keys had other meanings, and there were no versions.
-    known = exchanges.present("api_key") & exchanges.present("api_version")
-    key, version = exchanges.ints("api_key"), exchanges.ints("api_version")
-    throttle = exchanges.ints("throttle_ms")
+    known, all_classes = has_key & has_version, every_row(len(key))
     refusals = _refused_versions()
     in_table = known & (key >= 0) & (key < len(refusals)) & (version >= 0) & (version < refusals.shape[1])
     refused = in_table & refusals[np.where(in_table, key, 0), np.where(in_table, version, 0)]
+    idle = whole_numbers(of_class["idle_wait"])[0] != 0
+    status = of_class["status"]
+    assert isinstance(status, CodedText)
+    waiting = status.numbers == status.number_of("unanswered")
+    throttle, (latency, sound) = exchanges.ints("throttle_ms"), sound_latencies(exchanges)
     acks, has_acks = exchanges.ints("acks"), exchanges.present("acks")
-    group = known & in_apis(key, MEMBERSHIP)
-    latency, sound = sound_latencies(exchanges)
-    behind = (
-        sound & ~exchanges.bools("idle_wait") & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
-    )
-    behind &= known & ~in_apis(key, LONG_POLLS)
-    in_transaction = exchanges.present("transactional_id") & (exchanges.ints("error_code") == 0)
-    in_transaction &= known & in_apis(key, (*TRANSACTION_WORK, ApiKey.END_TXN))
     is_end = key == ApiKey.END_TXN
-    failed = exchanges.ints("error_code") != 0
-    once = np.ones(exchanges.rows, np.int64)
-    selected: tuple[tuple[str, Bools, tuple[str, ...], Int64s, Int64s | None], ...] = (
-        ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, once),
-        ("failed_commit", known & in_apis(key, OFFSET_COMMITS) & failed, ERROR_KEYS, answered, None),
-        ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), sent, None),
-        ("throttled", throttle > 0, ("api_key",), answered, throttle),
-        ("refused_version", refused, ("api_key", "api_version"), sent, None),
-        ("acks_none", has_acks & (acks == 0), (), sent, None),
-        ("acks_leader", has_acks & (acks == 1), (), sent, None),
-        ("empty_fetch", _empty_at_once(exchanges, partitions, exchange_rows), ("api_key",), sent, None),
-        ("metadata", known & (key == ApiKey.METADATA), ("second",), sent, None),
-        ("group", group, ("api_key", "group_id", "generation", "second"), sent, None),
-        ("behind", behind, ("api_key",), sent, latency // NS_PER_MS),
-        ("election", known & in_apis(key, QUORUM_ELECTION), ("api_key", "second"), sent, None),
-        ("transaction_work", in_transaction & ~is_end, ("transactional_id",), sent, None),
-        ("transaction_end", in_transaction & is_end, ("transactional_id",), sent, None),
+
+    top_errors = partial(_top_errors, exchanges, partitions, exchange_rows)
+    empty_at_once = partial(_empty_at_once, exchanges, partitions, exchange_rows)
+
+    def is_behind() -> Bools:
+        mask: Bools = sound & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
+        return mask
+
+    def in_transaction() -> Bools:
+        return exchanges.present("transactional_id") & ~failed()
+
+    def failed() -> Bools:
+        mask: Bools = exchanges.ints("error_code") != 0
+        return mask
+
+    by_second = ("api_key", "group_id", "generation", "second")
+    work = known & in_apis(key, (*TRANSACTION_WORK, ApiKey.END_TXN))
+    behind = known & ~in_apis(key, LONG_POLLS) & ~idle
+    return (
+        Choice("error", all_classes, top_errors, ERROR_KEYS, answered, np.ones_like),
+        Choice("failed_commit", known & in_apis(key, OFFSET_COMMITS), failed, ERROR_KEYS, answered),
+        Choice("unanswered", waiting, None, ("api_key",), sent),
+        Choice("throttled", all_classes, lambda: throttle > 0, ("api_key",), answered, throttle.take),
+        Choice("refused_version", refused, None, ("api_key", "api_version"), sent),
+        Choice("acks_none", all_classes, lambda: has_acks & (acks == 0), (), sent),
+        Choice("acks_leader", all_classes, lambda: has_acks & (acks == 1), (), sent),
+        Choice("empty_fetch", has_key & (key == ApiKey.FETCH), empty_at_once, ("api_key",), sent),
+        Choice("metadata", known & (key == ApiKey.METADATA), None, ("second",), sent),
+        Choice("group", known & in_apis(key, MEMBERSHIP), None, by_second, sent),
+        Choice("behind", behind, is_behind, ("api_key",), sent, lambda rows: latency[rows] // NS_PER_MS),
+        Choice("election", known & in_apis(key, QUORUM_ELECTION), None, ("api_key", "second"), sent),
+        Choice("transaction_work", work & ~is_end, in_transaction, ("transactional_id",), sent),
+        Choice("transaction_end", work & is_end, in_transaction, ("transactional_id",), sent),
     )
-    for name, mask, keys, time, amount in selected:
-        rows = np.flatnonzero(mask)
-        yield Selection(name, rows, keys, time[rows], None if amount is None else amount[rows])
 
 
 def _answered(exchanges: TableColumns) -> Int64s:
@@ -185,12 +229,7 @@ def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows
 
 def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s) -> Bools:
     latency, sound = sound_latencies(exchanges)
-    mask: Bools = (
-        sound
-        & (latency < AT_ONCE_NS)
-        & exchanges.present("api_key")
-        & (exchanges.ints("api_key") == ApiKey.FETCH)
-    )
+    mask: Bools = sound & (latency < AT_ONCE_NS)
     mask &= (exchanges.ints("error_code") == 0) & ~exchanges.present("fault")
     full = (exchange_rows >= 0) & (
         (partitions.ints("record_bytes") > 0) | (partitions.ints("error_code") != 0)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.calls import api_codes
+from kdissect.report.aggregate.calls import api_codes, group_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     HIGHEST,
@@ -55,7 +55,7 @@ def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_
 
 
 def _by_status(exchanges: TableColumns) -> Iterator[ArrayBatch]:
-    api = group_rows(*api_codes(exchanges))
+    api = group_classes(exchanges, ("api_key", "api_version"))
     latency, sound = sound_latencies(exchanges)
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
     answer = exchanges.coalesce("response_first_ns", "request_first_ns")

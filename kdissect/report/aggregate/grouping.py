@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.many_rows import are_many, read_only
@@ -160,8 +159,7 @@ class TableColumns:
         coded = self.text(name)
 
         def compare() -> tuple[Bools]:
-            number = pc.index(coded.texts, text).as_py()
-            return (coded.numbers == number if number >= 0 else np.zeros(self.rows, bool),)
+            return (coded.numbers == coded.number_of(text),)
 
         return self.derived("equals", name, text, make=compare)[0]
 
