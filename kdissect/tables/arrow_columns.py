@@ -5,6 +5,7 @@ go to a CSV file are made harmless here as well.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,13 @@ def name_index(
         known = keys[index] == codes
     if present is not None:
         known &= present
-    return index, known, pa.array([names[key] for key in keys.tolist()], pa.string())
+    return index, known, _text_array(tuple(names[key] for key in keys.tolist()))
+
+
+@lru_cache(maxsize=256)
+def _text_array(texts: tuple[str, ...]) -> pa.Array:
+    """Return texts as a column: batches have the same names of APIs, errors and codecs again and again."""
+    return pa.array(texts, pa.string())
 
 
 def _validity(present: NDArray[np.bool_]) -> pa.Buffer | None:

@@ -47,6 +47,12 @@ TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
 """Columns that requests fill: four from fields that the columnar reader keeps, and the user of a token."""
 
 
+def _first_of_runs(connection: Int64s, rows: Int64s) -> Int64s:
+    """Return the rows whose connection is not that of the row before. To sort few rows takes no time."""
+    of_rows = connection[rows]
+    return rows[np.append(True, of_rows[1:] != of_rows[:-1])] if len(rows) else rows
+
+
 class ConnectionDetails:
     """Facts of exchanges about their connection: first values of columns, faults, and the ends of logs."""
 
@@ -58,15 +64,14 @@ class ConnectionDetails:
 
     def add(self, batch: ExchangeBatch, request: MessageColumns, has_fault: Bools) -> None:
         """Add what a batch of exchanges tells; `has_fault` marks those with a fault."""
-        connection = batch.exchanges["connection"]
+        connection = batch.exchanges["connection"].copy()
         for name, column in FIRST_VALUES.items():
             values = self._values[name]
             start, length = request.spans(column)
-            present = np.flatnonzero(start >= 0)
-            connections, first_rows = np.unique(connection[present], return_index=True)
-            texts = text_column(
-                batch.arena, start[present[first_rows]], length[present[first_rows]]
-            ).to_pylist()
+            rows = _first_of_runs(connection, np.flatnonzero(start >= 0))
+            connections, first_rows = np.unique(connection[rows], return_index=True)
+            rows = rows[first_rows]
+            texts = text_column(batch.arena, start[rows], length[rows]).to_pylist()
             for row, text in zip(connections.tolist(), texts, strict=True):
                 values.setdefault(row, text)
         self._add_users(batch)

@@ -74,11 +74,16 @@ NAMES_OF: Mapping[int, MessageFields] = {
 RESPONSES = frozenset(key for key, names in NAMES_OF.items() if names.side == RESPONSE_SIDE)
 
 
+_NO_ROWS = pa.RecordBatch.from_pylist([], schema=REPLICA_SETS)
+
+
 def replica_set_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch) -> pa.RecordBatch:
     """Return the rows of REPLICA_SETS of a batch; `exchanges` are the rows of that table, in its order."""
     status, keys = batch.exchanges["status"], batch.exchanges["api_key"]
     rows = np.flatnonzero(in_apis(keys, NAMES_OF) & (status != ORPHAN_RESPONSE))
     rows = rows[(status[rows] == ANSWERED) | (keys[rows] == ApiKey.LEADER_AND_ISR)]
+    if not len(rows):
+        return _NO_ROWS
     time_ns, is_timed = _times(exchanges, rows)
     found: list[pa.RecordBatch] = []
     pending: list[Row] = []
@@ -101,8 +106,6 @@ def _same_messages(batch: ExchangeBatch, rows: Int64s) -> list[Int64s]:
 
     Bytes are compared by a compiled loop. Copies of them as keys of a dictionary took 200 ns an exchange.
     """
-    if not len(rows):
-        return []
     exchanges = batch.exchanges
     keys = exchanges["api_key"][rows]
     of_response = in_apis(keys, RESPONSES)

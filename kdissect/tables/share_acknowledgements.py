@@ -50,12 +50,17 @@ class PartitionCounts(NamedTuple):
     deliveries: int = 0
 
 
+_NO_ROWS = pa.RecordBatch.from_pylist([], schema=SHARE_ACKNOWLEDGEMENTS)
+
+
 def share_acknowledgement_rows(
     batch: ExchangeBatch, exchanges: pa.RecordBatch | ArrayBatch
 ) -> pa.RecordBatch:
     """Return the rows of SHARE_ACKNOWLEDGEMENTS of a batch; `exchanges` are its rows, in its order."""
     keys, status = batch.exchanges["api_key"], batch.exchanges["status"]
     wanted = in_apis(keys, (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)) & (status != ORPHAN_RESPONSE)
+    if not wanted.any():
+        return _NO_ROWS
     found: list[Row] = []
     for row in np.flatnonzero(wanted).tolist():
         key, version = (int(batch.exchanges[name][row]) for name in ("api_key", "api_version"))

@@ -22,6 +22,7 @@ DENSE, DENSE_ROWS = 1 << 12, 4  # numbers up to these bounds, one of them a row,
 
 # The one topic whose id is the same in every cluster (KIP-595, KIP-516), and which no answer names.
 KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
+_NO_NAMES = KNOWN_NAMES.slice(0, 0)
 
 
 def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
@@ -29,17 +30,21 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
     rows = columns.columns.partitions
     topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
     both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
+    if not len(both):
+        return _NO_NAMES
     # A topic's partitions share its spans and follow each other, and most messages name the same topics: few
     # rows become text.
     place = topic_id.start[both]
-    both = both[np.r_[True, place[1:] != place[:-1]]] if len(both) else both
+    both = both[np.r_[True, place[1:] != place[:-1]]]
     of_id, _ = distinct_spans(batch.arena, topic_id.start[both], np.full(len(both), UUID_BYTES))
     of_name, _ = distinct_spans(batch.arena, topic.start[both], topic.length[both])
     both = both[_first_of_equal(of_id.astype(np.int64), of_name.astype(np.int64))]
     ids = uuid_column(batch.arena, topic_id.start[both])
     names = text_column(batch.arena, topic.start[both], topic.length[both])
-    known = np.flatnonzero(ids.is_valid())
-    return _distinct(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
+    pairs = pa.record_batch([ids, names], schema=NAMES)
+    if ids.null_count:
+        pairs = pairs.take(pa.array(np.flatnonzero(ids.is_valid())))
+    return _distinct(pairs)
 
 
 def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
