@@ -22,6 +22,11 @@ CODE = pa.int32()
 _NO_TEXTS = pa.array([], pa.string())
 
 
+def any_absent(rows: Int64s) -> bool:
+    """Return whether one of some rows is -1. For few rows `rows.min()` takes twice as long."""
+    return len(rows) > 0 and bool(np.minimum.reduce(rows) < 0)
+
+
 @dataclass(frozen=True, slots=True)
 class CodedText:
     """A column of texts: `numbers` has one row each, -1 for null, and `texts` each distinct text once."""
@@ -37,7 +42,7 @@ class CodedText:
         if not len(self.numbers):
             return CodedText(np.full(len(rows), -1, np.int64), self.texts)
         taken = self.numbers.take(rows)
-        if len(rows) and rows.min() < 0:
+        if any_absent(rows):
             taken[rows < 0] = -1
         return CodedText(taken, self.texts)
 
@@ -89,7 +94,7 @@ class NumberColumn:
         if not len(self.values):
             return NumberColumn(np.zeros(len(rows), np.int64), np.zeros(len(rows), bool), self.kind)
         values, present = self.values.take(rows), self.present.take(rows)
-        if len(rows) and rows.min() < 0:
+        if any_absent(rows):
             is_row = rows >= 0
             values *= is_row
             present &= is_row

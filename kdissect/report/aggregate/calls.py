@@ -4,7 +4,7 @@ Every step works on whole columns. A latency that cannot be is counted as untime
 figures: it is negative or of days, since the clock stepped or packets of several interfaces were merged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def exchange_classes(exchanges: TableColumns) -> RowGroups:
     takes one number for each exchange. Each table went over all columns of all exchanges, which took half of
     the time for PACE and REPLIES.
     """
-    return exchanges.groups("classes", lambda: _classes(exchanges))
+    return exchanges.once("classes", lambda: _classes(exchanges))
 
 
 def _classes(exchanges: TableColumns) -> RowGroups:
@@ -48,8 +48,12 @@ def _classes(exchanges: TableColumns) -> RowGroups:
     return group_rows(encode_runs(exchanges.ints("connection")), *texts, *api_codes(exchanges), idle)
 
 
-def class_columns(exchanges: TableColumns) -> dict[str, PlainColumn]:
+def class_columns(exchanges: TableColumns) -> Mapping[str, PlainColumn]:
     """Return the columns by which exchanges have classes, one row for each class."""
+    return exchanges.once("class columns", lambda: _class_columns(exchanges))
+
+
+def _class_columns(exchanges: TableColumns) -> dict[str, PlainColumn]:
     first = exchange_classes(exchanges).first
     columns: dict[str, AnyColumn] = {name: exchanges.column(name) for name in (*KIND, "status")}
     columns["idle_wait"] = exchanges.bools("idle_wait")
@@ -64,7 +68,7 @@ def group_classes(exchanges: TableColumns, names: Iterable[str]) -> RowGroups:
 
 def group_by_client(exchanges: TableColumns) -> RowGroups:
     """Return exchanges grouped by connection and client id."""
-    return exchanges.groups("clients", lambda: group_classes(exchanges, KIND[:2]))
+    return exchanges.once("clients", lambda: group_classes(exchanges, KIND[:2]))
 
 
 def api_codes(exchanges: TableColumns) -> tuple[Codes, Codes]:

@@ -70,7 +70,7 @@ class TableColumns:
         self._ints: dict[str, Int64s] = {}
         self._known: dict[str, Bools] = {}
         self._derived: dict[tuple[str, ...], tuple[npt.NDArray[Any], ...]] = {}
-        self._groups: dict[str, RowGroups] = {}
+        self._made: dict[str, Any] = {}
 
     def derived(
         self, *key: str, make: Callable[[], tuple[npt.NDArray[Any], ...]]
@@ -82,11 +82,15 @@ class TableColumns:
                 array.flags.writeable = False
         return self._derived[key]
 
-    def groups(self, name: str, make: Callable[[], RowGroups]) -> RowGroups:
-        """Return groups of the rows that several figures need, made once."""
-        if name not in self._groups:
-            self._groups[name] = make()
-        return self._groups[name]
+    def once(self, name: str, make: Callable[[], R]) -> R:
+        """Return what several figures need, made once. It must not know this table.
+
+        The memory of tables that refer to themselves stays until the garbage collector runs.
+        """
+        if name not in self._made:
+            self._made[name] = make()
+        made: R = self._made[name]
+        return made
 
     def arrow(self, name: str) -> pa.Array:
         """Return a column as one Arrow array."""

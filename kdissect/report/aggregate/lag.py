@@ -17,7 +17,7 @@ from kdissect.report.aggregate.grouping import (
     lowest_values,
 )
 from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
-from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
+from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text
 
@@ -39,7 +39,7 @@ def count_lags(partitions: TableColumns, exchanges: TableColumns, exchange_rows:
     exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
-    classes = PartitionClasses(partitions, exchanges, exchange_rows)
+    classes = partition_classes(partitions, exchanges, exchange_rows)
     groups = classes.grouped(rows, classes.group(PLACE, ("connection", "client_id")))
     tables = [
         _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES

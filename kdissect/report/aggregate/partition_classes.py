@@ -33,14 +33,12 @@ class PartitionClasses:
     """Rows of partitions by class, with the class of their exchanges."""
 
     def __init__(self, partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s) -> None:
-        self._partitions, self._exchanges = partitions, exchanges
-        self.groups = partitions.groups("classes", lambda: _classes(partitions, exchanges, exchange_rows))
+        self.groups = _classes(partitions, exchanges, exchange_rows)
+        self.columns = {name: take_rows(partitions.column(name), self.groups.first) for name in OWN}
+        """The columns `OWN`, one row for each class."""
         self.exchange_class = _class_of(exchanges, exchange_rows[self.groups.first])
         """The class of the exchanges of each class, -1 for rows that have no exchange."""
-
-    def own(self, name: str) -> PlainColumn:
-        """Return one of the columns `OWN`, one row for each class."""
-        return take_rows(self._partitions.column(name), self.groups.first)
+        self._exchanges = exchanges
 
     def of_exchanges(self, column: AnyColumn) -> PlainColumn:
         """Return a column that has a row for each class of exchanges, one row for each class of rows."""
@@ -54,7 +52,7 @@ class PartitionClasses:
 
     def group(self, own: Iterable[str], of_exchanges: Iterable[str] = ()) -> RowGroups:
         """Return the groups of classes that are equal in some columns."""
-        columns = [self.own(name) for name in own]
+        columns = [self.columns[name] for name in own]
         if of_exchanges:
             known = class_columns(self._exchanges)
             columns += [self.of_exchanges(known[name]) for name in of_exchanges]
@@ -63,6 +61,13 @@ class PartitionClasses:
     def grouped(self, rows: Int64s, groups: RowGroups, *finer: Codes) -> RowGroups:
         """Return some rows by the groups of their classes, and by columns of one row for each of them."""
         return group_rows(Codes(groups.of.take(self.groups.of.take(rows)), groups.count), *finer)
+
+
+def partition_classes(
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s
+) -> PartitionClasses:
+    """Return the classes of rows of partitions, made once for each table."""
+    return partitions.once("classes", lambda: PartitionClasses(partitions, exchanges, exchange_rows))
 
 
 def _class_of(exchanges: TableColumns, exchange_rows: Int64s) -> Int64s:

@@ -29,7 +29,7 @@ from kdissect.report.aggregate.partial_tables import (
     Measure,
     make_table,
 )
-from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
+from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses, partition_classes
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column_values import every_row
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
@@ -53,7 +53,7 @@ def count_topics(
     """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
     named = partitions.present("topic") | partitions.present("topic_id")
     partitions, exchange_rows = partitions.filter(named), exchange_rows[named]
-    classes = PartitionClasses(partitions, exchanges, exchange_rows)
+    classes = partition_classes(partitions, exchanges, exchange_rows)
     partition = coarser(classes.groups, group_codes(classes.group(PLACE)))
     seen = _taken(partitions, partition.first, PLACE)
     return {

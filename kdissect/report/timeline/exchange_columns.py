@@ -10,7 +10,7 @@ from kdissect.report.aggregate.calls import class_columns, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, columns_at
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
-from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses
+from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 from kdissect.tables.array_batch import ArrayBatch
@@ -57,9 +57,9 @@ def partition_columns(
     names: Iterable[str],
 ) -> dict[str, AnyColumn]:
     """Return topic and partition at some rows of partitions that have an exchange, and columns of those."""
-    classes = PartitionClasses(partitions, source.exchanges, exchange_rows)
+    classes = partition_classes(partitions, source.exchanges, exchange_rows)
     of, exchange = classes.groups.of.take(rows), exchange_rows[rows]
-    columns: dict[str, AnyColumn] = {name: ColumnRows(classes.own(name), of) for name in PLACE}
+    columns: dict[str, AnyColumn] = {name: ColumnRows(classes.columns[name], of) for name in PLACE}
     for name in names:
         column = source.columns[name]
         if isinstance(column, ColumnRows):  # it has a row for each class of exchanges

@@ -8,7 +8,7 @@ import pytest
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.column_rows import PlainColumn
 from kdissect.report.aggregate.grouping import Codes, TableColumns
-from kdissect.report.aggregate.partition_classes import OWN, PLACE, PartitionClasses
+from kdissect.report.aggregate.partition_classes import OWN, PLACE, partition_classes
 from kdissect.report.aggregate.topics import rows_of_exchanges
 from kdissect.tables.coded_text import CodedText, NumberColumn
 from tests.helpers import synthetic_tables as synthetic
@@ -29,7 +29,7 @@ class Case:
         self.partitions = TableColumns(tables["partitions"])
         self.exchanges = TableColumns(tables["exchanges"].slice(rows // 3 if orphans else 0))
         self.rows = rows_of_exchanges(self.partitions, self.exchanges)
-        self.classes = PartitionClasses(self.partitions, self.exchanges, self.rows)
+        self.classes = partition_classes(self.partitions, self.exchanges, self.rows)
         self.own = {name: self.partitions.table[name].to_pylist() for name in OWN}
         whole = {name: self.exchanges.table[name].to_pylist() for name in OF_EXCHANGES}
         whole["idle_wait"] = list(map(bool, whole["idle_wait"]))
@@ -55,7 +55,7 @@ def numbered(*columns: list[Any]) -> list[int]:
 @CASES
 def test_rows_of_a_class_have_its_values(case: Case) -> None:
     for name, values in case.own.items():
-        of_classes = listed(case.classes.own(name))
+        of_classes = listed(case.classes.columns[name])
         assert [of_classes[number] for number in case.classes.groups.of.tolist()] == values, name
 
 
