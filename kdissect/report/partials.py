@@ -10,7 +10,7 @@ come with exchanges.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +30,7 @@ from kdissect.report.aggregate.partial_tables import (
     NAMES,
     PARTIAL_TABLES,
     PartialTable,
+    array_rows,
     coded_rows,
     join_rows,
     plain_rows,
@@ -58,10 +59,20 @@ class Partial:
     """A mergeable report: one table for each kind of table that has rows, of Arrow or of arrays."""
 
     tables: Mapping[str, pa.Table | ArrayBatch]
+    _columns: dict[str, TableColumns] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def table(self, kind: PartialTable) -> pa.Table:
         """Return the rows of a table, none if there are none."""
-        return plain_rows(kind, self.tables.get(kind.name, kind.schema.empty_table()))
+        return plain_rows(kind, self._rows(kind))
+
+    def columns(self, kind: PartialTable) -> TableColumns:
+        """Return the columns of a table, the same for all who ask: each column is converted once."""
+        if kind.name not in self._columns:
+            self._columns[kind.name] = TableColumns(array_rows(kind, self._rows(kind)))
+        return self._columns[kind.name]
+
+    def _rows(self, kind: PartialTable) -> pa.Table | ArrayBatch:
+        return self.tables.get(kind.name, kind.schema.empty_table())
 
 
 EMPTY = Partial({})
@@ -165,7 +176,7 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
-        merged[name] = plain_rows(ALL_TABLES[name], _unpacked(ALL_TABLES[name], packed.pop(name)))
+        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 

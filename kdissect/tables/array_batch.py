@@ -4,10 +4,12 @@ Columns are made of numbers, and figures need numbers. As columns of Arrow they 
 for each value that is present, and read back. An `ArrayBatch` keeps the numbers. It has what tasks and side
 tables use of a RecordBatch, and makes rows or columns of Arrow when somebody asks for them.
 
-`join_batches` joins batches without copying: a column is joined when it is first asked for.
+`join_batches` joins batches without copying: a column is joined when it is first asked for. Rows that
+`filter` or `choose` take are taken of each column when it is first asked for, too (see `LateColumns`): tables
+have many columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +24,18 @@ from kdissect.tables.column_values import int_values, valid_mask
 
 ArrayColumn: TypeAlias = NumberColumn | CodedText | Bools
 """Whole numbers, texts, or flags of which none is null."""
+
+
+class LateColumns(dict[str, list[ArrayColumn]]):
+    """Parts of columns by name, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], list[ArrayColumn]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> list[ArrayColumn]:
+        self[name] = parts = self._make(name)
+        return parts
 
 
 class ArrayBatch:
@@ -58,14 +72,17 @@ class ArrayBatch:
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return all rows as Python has them."""
-        rows: list[dict[str, Any]] = self.slice(0, self.num_rows).to_pylist()
-        return rows
+        names = self.schema.names
+        columns = [list_column(self.column(name)) for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def filter(self, mask: pa.Array) -> "ArrayBatch":
         """Return the rows of a mask."""
-        rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-        parts = {name: [self.column(name).take(rows)] for name in self.schema.names}
-        return ArrayBatch(parts, self.schema, len(rows))
+        return self.choose(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
+
+    def choose(self, rows: Int64s) -> "ArrayBatch":
+        """Return some rows as a batch."""
+        return ArrayBatch(LateColumns(lambda name: [self.column(name).take(rows)]), self.schema, len(rows))
 
 
 def array_batch(
@@ -99,6 +116,12 @@ def array_column(column: pa.Array | ArrayColumn) -> ArrayColumn:
 def arrow_column(column: ArrayColumn) -> pa.Array:
     """Return a column as Arrow has it, texts as texts."""
     return pa.array(column) if isinstance(column, np.ndarray) else column.arrow()
+
+
+def list_column(column: ArrayColumn) -> list[Any]:
+    """Return the values of a column as Python has them. Arrow takes several times as long."""
+    values: list[Any] = column.tolist()
+    return values
 
 
 def number_column(values: NDArray[np.generic], present: Bools, kind: pa.DataType) -> NumberColumn:

@@ -55,6 +55,11 @@ class CodedText:
         """Return the texts of all rows."""
         return self.texts.take(pa.array(self.numbers, mask=self.numbers < 0))
 
+    def tolist(self) -> list[str | None]:
+        """Return the texts of all rows as Python has them."""
+        texts: list[str | None] = [*self.texts.to_pylist(), None]  # number -1 finds the last place
+        return [texts[number] for number in self.numbers.tolist()]
+
     def compact(self) -> "CodedText":
         """Return the same rows, with few texts that none of them has."""
         return self if len(self.texts) <= len(self.numbers) else code_text(self.arrow())
@@ -99,6 +104,15 @@ class NumberColumn:
             values *= is_row
             present &= is_row
         return NumberColumn(values, present, self.kind)
+
+    def tolist(self) -> list[int | None]:
+        """Return the numbers of all rows as Python has them; flags are true or false."""
+        values = self.values.astype(bool) if pa.types.is_boolean(self.kind) else self.values
+        if self.present.all():
+            return values.tolist()
+        nullable = values.astype(object)
+        nullable[~self.present] = None
+        return nullable.tolist()
 
     def arrow(self) -> pa.Array:
         """Return the numbers of all rows."""

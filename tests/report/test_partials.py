@@ -116,3 +116,11 @@ def test_partitions_whose_exchange_is_elsewhere_keep_their_volume():
         return {(t.topic, use.api_key): use.record_bytes for t in summary.topics for use in t.uses}
 
     assert volume(whole) == volume(found)
+
+
+def test_columns_are_the_same_for_all_who_ask():
+    whole = summarise(synthetic.tables(np.random.default_rng(8), 300))
+    packed = from_arrow([to_arrow(whole, coded=True)])
+    for part in PARTIAL_TABLES.values():
+        assert packed.columns(part).dicts() == whole.table(part).to_pylist()
+        assert packed.columns(part) is packed.columns(part)

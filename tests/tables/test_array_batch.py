@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.tables.array_batch import ArrayBatch, array_batch, join_batches, number_column
+from kdissect.tables.array_batch import ArrayBatch, LateColumns, array_batch, join_batches, number_column
 
 SCHEMA = pa.schema([("number", pa.int16()), ("text", pa.string()), ("flag", pa.bool_())])
 ROWS = pa.record_batch(
@@ -51,3 +51,15 @@ def test_numbers_that_are_not_present_are_zero(rows: int) -> None:
     assert column.values.tolist() == np.where(present, values, 0).tolist()
     assert column.present.tolist() == present.tolist()
     assert not np.shares_memory(column.values, values)
+
+
+def test_columns_that_nobody_asks_for_are_not_made() -> None:
+    whole = array_batch(ROWS, SCHEMA)
+    made: list[str] = []
+    late = ArrayBatch(LateColumns(lambda name: made.append(name) or whole.parts[name]), SCHEMA, ROWS.num_rows)
+    some = late.choose(np.array([4, 0]))
+    assert not made
+    assert some["text"].to_pylist() == ["c", "b"]
+    assert some.select(["text"]).to_pylist() == [{"text": "c"}, {"text": "b"}]
+    assert made == ["text"]
+    assert late.to_pylist() == ROWS.to_pylist()

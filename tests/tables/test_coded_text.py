@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.tables.coded_text import code_text, null_column, repeat_text
+from kdissect.tables.coded_text import NumberColumn, code_text, null_column, repeat_text
 
 TEXTS = ["b", None, "a", "b", "", "é", None]
 
@@ -45,3 +45,13 @@ def test_a_text_is_found_in_a_column_of_texts_or_of_codes() -> None:
         assert columns.equals("name", "b").tolist() == [text == "b" for text in TEXTS]
         assert not columns.equals("name", "c").any()
         assert columns.text("name").number_of("c") == -2
+
+
+def test_values_as_python_has_them_are_those_of_arrow() -> None:
+    texts = code_text(pa.array(TEXTS))
+    assert texts.tolist() == texts.arrow().to_pylist() == TEXTS
+    present = np.array([True, False, True])
+    for kind in (pa.int16(), pa.int64(), pa.bool_()):
+        for known in (present, present | True):
+            column = NumberColumn(np.array([0, 0, 1]), known, kind)
+            assert list(map(repr, column.tolist())) == list(map(repr, column.arrow().to_pylist()))

@@ -169,7 +169,25 @@ class TableColumns:
 
     def filter(self, mask: Bools) -> "TableColumns":
         """Return the rows where `mask` is true."""
-        return self if mask.all() else TableColumns(self.table.filter(pa.array(mask)))
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, rows: Int64s) -> "TableColumns":
+        """Return some rows. Columns of arrays are taken when they are first used."""
+        return TableColumns(
+            self.table.take(pa.array(rows)) if self._arrays is None else self._arrays.choose(rows)
+        )
+
+    def values(self, name: str) -> list[Any]:
+        """Return a column as Python has it."""
+        own = self._own(name)
+        values: list[Any] = self.arrow(name).to_pylist() if own is None else own.tolist()
+        return values
+
+    def dicts(self, *names: str) -> list[dict[str, Any]]:
+        """Return all rows as Python has them, with some columns or all."""
+        names = names or tuple(self.table.schema.names)
+        rows = zip(*map(self.values, names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def coalesce(self, wanted: str, otherwise: str) -> Int64s:
         """Return a whole-number column with another one in place of null."""
@@ -200,8 +218,10 @@ def nullable_ints(values: Int64s, present: Bools) -> pa.Array:
     return pa.array(values, mask=~present)
 
 
-def encode(column: pa.Array | CodedText) -> Codes:
+def encode(column: pa.Array | CodedText | NumberColumn) -> Codes:
     """Return the distinct values of a column as codes."""
+    if isinstance(column, NumberColumn):
+        return encode_numbers(column.values, column.present)
     coded = column if isinstance(column, CodedText) else code_text(column)
     return Codes(coded.numbers, len(coded.texts))
 
@@ -316,14 +336,18 @@ def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[
     return rows[is_kept], of[is_kept]
 
 
-def map_distinct(function: Callable[..., R], *columns: pa.Array) -> tuple[list[R], Int64s]:
+def map_distinct(
+    function: Callable[..., R], *columns: pa.Array | CodedText | NumberColumn
+) -> tuple[list[R], Int64s]:
     """Return what a function makes of each distinct row of some columns, and the number of each row's."""
     groups = group_rows(*map(encode, columns))
-    firsts = (column.take(pa.array(groups.first)).to_pylist() for column in columns)
+    firsts = (column.take(groups.first).tolist() for column in columns)
     return list(map(function, *firsts)), groups.of
 
 
-def name_distinct(name: Callable[..., str | None], *columns: pa.Array) -> CodedText:
+def name_distinct(
+    name: Callable[..., str | None], *columns: pa.Array | CodedText | NumberColumn
+) -> CodedText:
     """Return the names that a function makes of some columns. Rows whose names are equal share a number."""
     names, of = map_distinct(name, *columns)
     coded = code_text(pa.array(names, pa.string()))

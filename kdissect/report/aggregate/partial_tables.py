@@ -33,7 +33,7 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
     true_mask,
 )
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column, join_batches
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column
 from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text, null_column
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
@@ -372,7 +372,9 @@ def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return rows of a table as arrays."""
     if isinstance(rows, ArrayBatch):
         return rows
-    return part_table(part, {name: combine_chunks(rows[name]) for name in part.schema.names})
+    kinds = {field.name: field.type for field in part.schema}
+    parts = LateColumns(lambda name: [_typed(combine_chunks(rows[name]), kinds[name])])
+    return ArrayBatch(parts, part.schema, rows.num_rows)
 
 
 def coded_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
@@ -394,10 +396,20 @@ def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
     """Return the rows of some tables of one kind, none if there is no table."""
-    filled = [array_rows(part, rows) for rows in tables if rows.num_rows]
-    if len(filled) == 1:
-        return filled[0]
-    return join_batches(filled) if filled else no_rows(part)
+    batches = [array_rows(part, rows) for rows in tables if rows.num_rows]
+    if not batches:
+        return no_rows(part)
+    if len(batches) == 1:
+        return batches[0]
+    parts = LateColumns(lambda name: [column for batch in batches for column in batch.parts[name]])
+    return ArrayBatch(parts, part.schema, sum(batch.num_rows for batch in batches))
+
+
+def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
+    """Return the rows of a table in the order of its keys, nulls last."""
+    order = [key for name, _ in part.keys for key in _order(columns.column(name))]
+    differing = [key for key in order if len(key) and key.min() < key.max()]
+    return columns.take(np.lexsort(differing[::-1])) if differing else columns
 
 
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from kdissect import __version__
 from kdissect.memory import collector_paused
-from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.build.connection_totals import connection_totals
 from kdissect.report.build.data_quality import QualityInput, quality_counters
@@ -62,7 +61,7 @@ def build_report(
     first_seen = first_seen_rows(partial, facts, topic_names, MAX_ROWS)
     apis = rank_apis(calls, first_locations(first_seen.rows))
     clients = rank_clients(calls, MAX_ROWS)
-    brokers = rank_brokers(calls, partial.table(BROKERS).to_pylist(), MAX_ROWS)
+    brokers = rank_brokers(calls, partial.columns(BROKERS).dicts(), MAX_ROWS)
     topics, topic_clients_omitted = TopicTables(partial, facts, topic_names, _api_names(apis)).rank(
         MAX_ROWS, MAX_TOPIC_CLIENTS
     )
@@ -77,7 +76,7 @@ def build_report(
         calls=calls,
         observations=observations.rows,
         lags=find_consumer_lags(partial, facts, topic_names),
-        pace=SteadyPace(TableColumns(partial.table(PACE))) if PACE.name in partial.tables else None,
+        pace=SteadyPace(partial.columns(PACE)) if PACE.name in partial.tables else None,
     )
     findings, incidents, signals = _name_causes(partial, context, topic_names)
     return Summary(

@@ -81,7 +81,7 @@ def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
 
 
 def _protocols(columns: TableColumns, traffic: Int64s) -> tuple[ProtocolRow, ...]:
-    names = {name for name in columns.arrow("protocol").to_pylist() if name is not None}
+    names = {name for name in columns.values("protocol") if name is not None}
     masks = {name: columns.equals("protocol", name) for name in sorted(names)}
     # Attempts to connect that were refused or not answered have nothing that could be recognised.
     unknown = masks.pop(UNKNOWN, np.zeros(columns.rows, bool))

@@ -48,10 +48,10 @@ def _connections_between(
 ) -> set[int]:
     columns = facts.columns
     hosts, ports, client_hosts, client_ids = (
-        columns.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_host", "client_id")
+        columns.values(name) for name in ("server_host", "server_port", "client_host", "client_id")
     )
     addresses = list(zip(hosts, ports, strict=True))
-    silent = silent_addresses(addresses, columns.arrow("protocol").to_pylist())
+    silent = silent_addresses(addresses, columns.values("protocol"))
     brokers = partial.table(BROKERS).to_pylist()
     names = ServerNames(addresses, brokers, silent=silent).names(hosts, ports)
     named = list(map(client_text, client_ids, client_hosts))

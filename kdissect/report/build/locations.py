@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import FIRST_SEEN
 from kdissect.report.model.findings import Location
 from kdissect.report.model.limited import Limited
@@ -32,16 +31,16 @@ def first_seen_rows(
     partial: Partial, facts: ConnectionFacts, topics: TopicNames, most_faults: int
 ) -> Limited[FirstSeenRow]:
     """Return the rows of FIRST_SEEN, most frequent first; of the faults, no more than `most_faults`."""
-    columns = TableColumns(partial.table(FIRST_SEEN))
+    columns = partial.columns(FIRST_SEEN)
     is_fault = columns.equals("kind", "fault")
     order = np.lexsort((-columns.ints("partitions"), -columns.ints("exchanges")))
     faults = order[is_fault[order]]
-    kept = TableColumns(columns.table.take(np.concatenate([order[~is_fault[order]], faults[:most_faults]])))
-    locations = capture_locations(kept, kept.table["time_ns"].to_pylist(), facts, topics)
+    kept = columns.take(np.concatenate([order[~is_fault[order]], faults[:most_faults]]))
+    locations = capture_locations(kept, kept.values("time_ns"), facts, topics)
     own = FirstSeenRow._fields[:-1]
     rows = [
         FirstSeenRow(**row, location=location)
-        for row, location in zip(kept.table.select(own).to_pylist(), locations, strict=True)
+        for row, location in zip(kept.dicts(*own), locations, strict=True)
     ]
     rows.sort(
         key=lambda row: (

@@ -55,7 +55,7 @@ def _row(ranked: RankedGroups, group: int, label: Callable[[list[Any]], Label]) 
 
 
 def _by_api(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
-    columns = (calls.calls.arrow(name).to_pylist() for name in ("api_key", "api_name", "api_version"))
+    columns = (calls.calls.values(name) for name in ("api_key", "api_name", "api_version"))
     versions: dict[tuple[int | None, str | None], set[int]] = {}
     for key, name, version in zip(*columns, strict=True):
         if version is not None:

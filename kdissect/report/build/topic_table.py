@@ -161,8 +161,8 @@ class TopicTables:
         ]
         present = flows.present("first_ns")
         times = (
-            lowest_by_group(by_flow, flows.ints("first_ns"), present).arrow().to_pylist(),
-            highest_by_group(by_flow, flows.ints("last_ns"), present).arrow().to_pylist(),
+            lowest_by_group(by_flow, flows.ints("first_ns"), present).tolist(),
+            highest_by_group(by_flow, flows.ints("last_ns"), present).tolist(),
         )
         names: list[Name] = list(
             zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
@@ -195,14 +195,14 @@ class TopicTables:
         """Return the distinct values of a column of the partitions by topic."""
         rows = _within(self.partitions, kept)
         values: dict[str, set[Any]] = {label: set() for label in kept}
-        for label, value in zip(rows.topic.to_pylist(), rows.columns.arrow(name).to_pylist(), strict=True):
+        for label, value in zip(rows.topic.to_pylist(), rows.columns.values(name), strict=True):
             if value is not None:
                 values[label].add(value)
         return values
 
 
 def _named(partial: Partial, table: PartialTable, names: TopicNames) -> NamedTable:
-    columns = TableColumns(partial.table(table))
+    columns = partial.columns(table)
     ids = columns.arrow("topic_id").dictionary_encode()
     resolved = names.names(ids.dictionary.to_pylist()).take(ids.indices)
     return NamedTable(columns, pc.coalesce(columns.arrow("topic"), resolved))
@@ -231,7 +231,7 @@ def _use_groups(flows: NamedTable, calls: NamedTable, latencies: NamedTable) -> 
 
 def _codecs(flows: TableColumns, use: Int64s) -> dict[int, dict[str, int]]:
     """Return the record bytes of each use by codec."""
-    groups = group_rows(encode(pa.array(use)), encode(flows.arrow("codec")))
+    groups = group_rows(encode(pa.array(use)), encode(flows.column("codec")))
     size = sum_by_group(groups, flows.ints("record_bytes"))
     rows = zip(
         use[groups.first].tolist(),
@@ -250,7 +250,7 @@ def _group_ids(
 ) -> dict[tuple[str, Name], set[str]]:
     """Return the consumer groups under which each client used a topic, whatever the API."""
     group_ids: dict[tuple[str, Name], set[str]] = {}
-    for group, group_id in zip(groups.of.tolist(), flows.arrow("group_id").to_pylist(), strict=True):
+    for group, group_id in zip(groups.of.tolist(), flows.values("group_id"), strict=True):
         if group_id is not None:
             group_ids.setdefault((topics[group], names[group]), set()).add(group_id)
     return group_ids

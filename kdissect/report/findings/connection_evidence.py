@@ -21,8 +21,7 @@ Subject = TypeVar("Subject", str, tuple[str, str])
 def select_connections(context: FindingContext, chosen: Bools | Int64s, *more: str) -> list[Row]:
     """Return connections, the earliest first: both ends, times, and `more` columns."""
     rows = _numbers(chosen)
-    table = context.facts.columns.table.select([*ENDS, *TIMES, *more]).take(rows)
-    connections: list[Row] = table.to_pylist()
+    connections = context.facts.columns.take(rows).dicts(*ENDS, *TIMES, *more)
     return sorted(connections, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
 
 

@@ -31,16 +31,15 @@ MAX_OBSERVATIONS = 100_000
 
 def find_observations(partial: Partial, facts: ConnectionFacts, topics: TopicNames) -> Limited[Observation]:
     """Return the observations in the order of time."""
-    table = partial.table(FINDING_INPUTS)
-    columns = TableColumns(table)
+    columns = partial.columns(FINDING_INPUTS)
     order = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))
-    columns = TableColumns(table.take(order[:MAX_OBSERVATIONS]))
+    columns = columns.take(order[:MAX_OBSERVATIONS])
     connections = facts.rows(columns)
     ends, software = (
         facts.column_at(name, connections).to_pylist() for name in ("last_time_ns", "client_software_name")
     )
     complete = facts.complete(connections).tolist()
-    locations = capture_locations(columns, columns.table["first_ns"].to_pylist(), facts, topics)
+    locations = capture_locations(columns, columns.values("first_ns"), facts, topics)
     values: dict[str, Iterable[Any]] = {
         "closed_ns": (end if is_complete else None for end, is_complete in zip(ends, complete, strict=True)),
         "software": software,
@@ -48,7 +47,7 @@ def find_observations(partial: Partial, facts: ConnectionFacts, topics: TopicNam
     }
     for name in Observation._fields:
         if name not in values:
-            values[name] = columns.table[name].to_pylist()
+            values[name] = columns.values(name)
     observations = map(Observation, *(values[name] for name in Observation._fields))
     return Limited(tuple(_in_time(observations)), max(len(order) - MAX_OBSERVATIONS, 0))
 
@@ -68,9 +67,9 @@ def find_consumer_lags(
     partial: Partial, facts: ConnectionFacts, topics: TopicNames
 ) -> tuple[ConsumerLag, ...]:
     """Return the lag of each client in each partition; several connections of a client count together."""
-    columns = TableColumns(partial.table(LAGS))
+    columns = partial.columns(LAGS)
     clients = name_distinct(client_text, *_client_columns(columns, facts))
-    names = name_distinct(topics.name, columns.arrow("topic"), columns.arrow("topic_id"))
+    names = name_distinct(topics.name, columns.column("topic"), columns.column("topic_id"))
     groups = group_rows(encode(clients), encode(names), encode_range(columns.ints("partition")))
     is_first = columns.equals("edge", "first")
     firsts, lasts = (_earliest(columns, groups, np.flatnonzero(edge)) for edge in (is_first, ~is_first))
@@ -78,9 +77,7 @@ def find_consumer_lags(
     np.maximum.at(most, groups.of[is_first], columns.ints("most")[is_first])
     times = columns.ints("order_ns")
     # No location is made of the other rows: a client may have 100,000 connections.
-    locations = capture_locations(
-        TableColumns(columns.table.take(pa.array(firsts))), times[firsts].tolist(), facts, topics
-    )
+    locations = capture_locations(columns.take(firsts), times[firsts].tolist(), facts, topics)
     lags = [
         ConsumerLag(
             client=client,
@@ -93,7 +90,7 @@ def find_consumer_lags(
             location=location,
         )
         for client, topic, first, last, highest, location in zip(
-            *(texts.take(firsts).arrow().to_pylist() for texts in (clients, names)),
+            *(texts.take(firsts).tolist() for texts in (clients, names)),
             *(firsts, lasts, most, locations),
             strict=True,
         )

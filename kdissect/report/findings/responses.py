@@ -199,7 +199,7 @@ def _ended_themselves(context: FindingContext, cut: list[Observation]) -> bool:
     """
     columns, capture_end = context.facts.columns, context.capture.last_time_ns or 0
     last_ns: dict[tuple[str | None, str | None], int] = {}
-    ids, hosts = (columns.arrow(name).to_pylist() for name in ("client_id", "client_host"))
+    ids, hosts = (columns.values(name) for name in ("client_id", "client_host"))
     for client, seen_ns in zip(
         zip(ids, hosts, strict=True), columns.ints("last_time_ns").tolist(), strict=True
     ):

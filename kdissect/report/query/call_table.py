@@ -9,12 +9,11 @@ import pyarrow as pa
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import (
     RowGroups,
-    TableColumns,
     encode,
     group_codes,
     group_rows,
 )
-from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
+from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, sort_rows
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
@@ -37,9 +36,8 @@ class CallTable:
     def __init__(self, partial: Partial, facts: ConnectionFacts) -> None:
         self.facts = facts
         # Rows are in a fixed order, so that ties rank the same in every run.
-        order = [(name, "ascending") for name, _ in CALLS.keys]
-        self.calls = TableColumns(partial.table(CALLS).sort_by(order))
-        self.latencies = TableColumns(partial.table(LATENCIES))
+        self.calls = sort_rows(CALLS, partial.columns(CALLS))
+        self.latencies = partial.columns(LATENCIES)
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self._known: dict[tuple[str, bool], CodedText] = {}
 
@@ -100,8 +98,8 @@ class CallTable:
         figures = group_figures(
             self.calls, self.latencies, self.facts.flags(self.rows), calls, both.of[self.calls.rows :]
         )
-        pairs = group_rows(group_codes(calls), encode(self.calls.arrow("connection")))
-        keys = [column.take(both.first).arrow().to_pylist() for column in columns]
+        pairs = group_rows(group_codes(calls), encode(self.calls.column("connection")))
+        keys = [column.take(both.first).tolist() for column in columns]
         connections = np.bincount(calls.of[pairs.first], minlength=both.count)
         return RankedGroups(figures, figures.order(), keys, connections)
 

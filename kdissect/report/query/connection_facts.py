@@ -36,8 +36,8 @@ OWN = ("capture_file", "request_packet", "response_packet", "connection", "parti
 class ConnectionFacts:
     """The connections table ordered by number, with masks of connections that are doubtful."""
 
-    def __init__(self, connections: pa.Table) -> None:
-        self.columns = TableColumns(connections.sort_by("connection"))
+    def __init__(self, connections: TableColumns) -> None:
+        self.columns = connections.take(np.argsort(connections.ints("connection"), kind="stable"))
         self.numbers = self.columns.ints("connection")
         has_data = self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
         self.one_way: Bools = has_data & (
@@ -113,7 +113,7 @@ class ConnectionFacts:
 
 def read_connection_facts(partial: Partial) -> ConnectionFacts:
     """Return the facts of all connections of a partial."""
-    return ConnectionFacts(partial.table(CONNECTION_FACTS).select(CONNECTION_FACTS.schema.names))
+    return ConnectionFacts(partial.columns(CONNECTION_FACTS))
 
 
 def client_name(client_id: str | None, facts: Sequence[str | None]) -> ClientName:
@@ -128,15 +128,15 @@ def capture_locations(
 
     It may also have a detail, and the times of the two packets.
     """
-    rows, table = facts.rows(columns), columns.table
+    rows, has = facts.rows(columns), set(columns.table.schema.names)
     # Columns, not a dictionary for each row: that took a fifth more.
     values: dict[str, Iterable[Any]] = {
         "time_ns": times_ns,
         "client_id": facts.client_ids(columns.arrow("client_id"), rows).to_pylist(),
-        "topic": map(topics.name, table["topic"].to_pylist(), table["topic_id"].to_pylist()),
-        **{name: table[name].to_pylist() for name in OWN},
+        "topic": map(topics.name, columns.values("topic"), columns.values("topic_id")),
+        **{name: columns.values(name) for name in OWN},
         **{name: facts.column_at(name, rows).to_pylist() for name in ADDRESS},
-        **{field: table[name].to_pylist() for field, name in OPTIONAL.items() if name in table.schema.names},
+        **{field: columns.values(name) for field, name in OPTIONAL.items() if name in has},
     }
     values.setdefault("detail", [None] * len(rows))
     return [Location(**dict(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)]

@@ -46,7 +46,7 @@ class SteadyPace:
         rows = self._pace.filter(self._pace.ints("api_key") == api_key)
         if not rows.rows:
             return None
-        hosts, ports = (rows.arrow(name).to_pylist() for name in ("server_host", "server_port"))
+        hosts, ports = (rows.values(name) for name in ("server_host", "server_port"))
         own = np.array([pair == address for pair in zip(hosts, ports, strict=True)], bool)
         ratios = list(_ratios(_read(rows), own))
         if len(ratios) < FEWEST_SPANS:
@@ -57,7 +57,7 @@ class SteadyPace:
 def _read(rows: TableColumns) -> TimedCalls:
     step = rows.ints("step")
     width = max(int(step.max() - step.min() + 1) / SPANS, 1.0)
-    clients = group_rows(*(encode(rows.arrow(name)) for name in ("client_id", "client_host")))
+    clients = group_rows(*(encode(rows.column(name)) for name in ("client_id", "client_host")))
     return TimedCalls(
         span=((step - step.min()) / width).astype(np.int64),
         calls=rows.ints("exchanges"),

@@ -24,7 +24,7 @@ from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import LOAD, READS, REPLICA_STATES
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import counted, listed
 from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_duration
 
 ADDRESS_KINDS = (
@@ -54,8 +54,8 @@ def address_signals(context: SignalContext) -> Iterator[Signal]:
 def _refused(context: SignalContext) -> Iterator[Signal]:
     """Yield each address that Metadata names, and that nobody could connect to in the whole capture."""
     columns, facts = context.facts.columns, context.connections
-    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
-    nodes = {(row["host"], row["port"]): row["node_id"] for row in context.partial.table(BROKERS).to_pylist()}
+    hosts, ports = columns.values("server_host"), columns.values("server_port")
+    nodes = {(row["host"], row["port"]): row["node_id"] for row in context.rows(BROKERS)}
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     by_address: dict[Address, list[int]] = defaultdict(list)
     for row, address in enumerate(zip(hosts, ports, strict=True)):
@@ -107,12 +107,8 @@ def _is_up(context: SignalContext, address: Address, node: int, attempts: np.nda
     begin and end with the capture, so the first and the last seconds do not count.
     """
     columns, facts = context.facts.columns, context.connections
-    servers = zip(
-        columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist(), strict=True
-    )
-    clients = zip(
-        columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
-    )
+    servers = zip(columns.values("server_host"), columns.values("server_port"), strict=True)
+    clients = zip(columns.values("client_host"), columns.values("client_id"), strict=True)
     first_ns, last_ns = int(facts.first_ns[attempts].min()), int(facts.first_ns[attempts].max())
     apart = int(np.diff(np.sort(facts.first_ns[attempts])).max(initial=0))
     at_it = last_ns - first_ns >= FENCED_NS and 2 * apart <= FENCED_NS  # not: starting, and then stopping
@@ -158,7 +154,7 @@ def _untried(context: SignalContext) -> Iterator[Signal]:
 def _addresses(context: SignalContext) -> dict[int, set[Address]]:
     """Return the addresses that Metadata names for each broker, by its id."""
     addresses: dict[int, set[Address]] = defaultdict(set)
-    for row in context.partial.table(BROKERS).to_pylist():
+    for row in context.rows(BROKERS):
         addresses[row["node_id"]].add((row["host"], row["port"]))
     return addresses
 
@@ -166,7 +162,7 @@ def _addresses(context: SignalContext) -> dict[int, set[Address]]:
 def _visited(context: SignalContext) -> Mapping[str, set[Address]]:
     """Return the addresses that each client connected to, and those that its host tried in vain."""
     columns, facts = context.facts.columns, context.connections
-    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
+    hosts, ports = columns.values("server_host"), columns.values("server_port")
     visited: dict[str, set[Address]] = defaultdict(set)
     for row, address in enumerate(zip(hosts, ports, strict=True)):
         if facts.talks[row]:
@@ -181,20 +177,18 @@ def _topics(context: SignalContext) -> Mapping[str, set[str]]:
     """Return the topics that each client wrote or read."""
     topics: dict[str, set[str]] = defaultdict(set)
     for table in (LOAD, READS):
-        for row in context.partial.table(table).to_pylist():
-            topic = context.topics.name(row["topic"], row["topic_id"])
-            if topic is not None:
-                topics[client_text(row["client_id"], row["client_host"])].add(topic)
+        for row in context.rows(table):
+            if row["name"] is not None:
+                topics[row["client"]].add(row["name"])
     return topics
 
 
 def _leaders(context: SignalContext) -> Mapping[int, set[str]]:
     """Return the topics of which each broker leads a partition."""
     leaders: dict[int, set[str]] = defaultdict(set)
-    for row in context.partial.table(REPLICA_STATES).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
-        if topic is not None and row["leader_id"] is not None:
-            leaders[row["leader_id"]].add(topic)
+    for row in context.rows(REPLICA_STATES):
+        if row["name"] is not None and row["leader_id"] is not None:
+            leaders[row["leader_id"]].add(row["name"])
     return leaders
 
 

@@ -151,14 +151,14 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
 
 def _own_groups(pace: TableColumns) -> RowGroups:
     keys = ("server_host", "server_port", "client_id", "client_host", "api_key")
-    return group_rows(*(encode(pace.arrow(name)) for name in keys))
+    return group_rows(*(encode(pace.column(name)) for name in keys))
 
 
 def _alone(context: SignalContext, api: Int64s, clients: NamedRows) -> Bools:
     """Return which requests wait for no other broker: also Produce of clients that never wait for all."""
     calls = context.table(CALLS)
     written = calls.filter((calls.ints("api_key") == ApiKey.PRODUCE) & (calls.ints("acks_all") > 0))
-    ids = written.arrow("client_id").to_pylist()
+    ids = written.values("client_id")
     hosts = context.facts.column_at("client_host", context.facts.rows(written)).to_pylist()
     for_all = {client_text(*pair) for pair in zip(ids, hosts, strict=True)}
     only_leader = np.array([client not in for_all for client in clients.names], bool)[clients.of]

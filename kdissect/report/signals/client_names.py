@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
@@ -81,7 +80,7 @@ class ClientFacts:
         calls = self._context.table(CALLS)
         calls = calls.filter(calls.present("group_id"))
         found: dict[str, set[str]] = defaultdict(set)
-        for client, group in zip(self._callers(calls), calls.arrow("group_id").to_pylist(), strict=True):
+        for client, group in zip(self._callers(calls), calls.values("group_id"), strict=True):
             found[client].add(group)
         return found
 
@@ -89,7 +88,7 @@ class ClientFacts:
         """Return the client of each call."""
         rows = self._context.facts.rows(calls)
         hosts = self._context.facts.column_at("client_host", rows).to_pylist()
-        return list(map(client_text, calls.arrow("client_id").to_pylist(), hosts))
+        return list(map(client_text, calls.values("client_id"), hosts))
 
     @cached_property
     def member_lines(self) -> dict[str, list[MemberLine]]:
@@ -98,7 +97,7 @@ class ClientFacts:
         beats = calls.filter(np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id"))
         rows = self._context.facts.rows(beats).tolist()
         spans: dict[tuple[str, int], MemberLine] = {}
-        for call, row, client in zip(beats.table.to_pylist(), rows, self._callers(beats), strict=True):
+        for call, row, client in zip(beats.dicts(), rows, self._callers(beats), strict=True):
             key = call["group_id"], call["connection"]
             by_heartbeat = call["api_key"] in EPOCH_HEARTBEATS
             line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat)
@@ -116,18 +115,18 @@ class ClientFacts:
     def written(self) -> dict[str, set[str]]:
         """Return the topics that each client wrote to."""
         found: dict[str, set[str]] = defaultdict(set)
-        for row in self._context.partial.table(LOAD).to_pylist():
-            topic = self._context.topics.name(row["topic"], row["topic_id"])
+        for row in self._context.rows(LOAD):
+            topic = row["name"]
             if row["api_key"] == ApiKey.PRODUCE and topic is not None:
-                found[client_text(row["client_id"], row["client_host"])].add(topic)
+                found[row["client"]].add(topic)
         return found
 
     @cached_property
     def _first_records(self) -> dict[str, int]:
         """Return when records of each topic were first written or fetched."""
         first: dict[str, int] = {}
-        for row in self._context.partial.table(COMMITTED).to_pylist():
-            topic = self._context.topics.name(row["topic"], row["topic_id"])
+        for row in self._context.rows(COMMITTED):
+            topic = row["name"]
             if topic is not None and row["kind"] in ("written", "fetched") and row["offset"] is not None:
                 first[topic] = min(-row["order_ns"], first.get(topic, -row["order_ns"]))
         return first
@@ -147,9 +146,7 @@ class ClientFacts:
         """Return the client and a time of the rows of a table with an API."""
         columns = self._context.table(part)
         chosen = columns.present("api_key") & (columns.ints("api_key") == api)
-        table = columns.table.select(["client_id", "client_host", time]).filter(pa.array(chosen))
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+        return columns.filter(chosen).dicts("client_id", "client_host", time)
 
     def produced(self, client: str) -> list[int]:
         """Return when a client wrote, once for each step of time."""

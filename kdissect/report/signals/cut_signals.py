@@ -85,7 +85,7 @@ def _metadata_calls(context: SignalContext) -> dict[str, Calls]:
         return {}
     hosts = context.facts.column_at("client_host", context.facts.rows(calls)).to_pylist()
     found: dict[str, Calls] = {}
-    for row, host in zip(calls.table.to_pylist(), hosts, strict=True):
+    for row, host in zip(calls.dicts(), hosts, strict=True):
         client = client_text(row["client_id"], host)
         known = found.setdefault(client, Calls(set()))
         known.apis.add(row["api_key"])
@@ -126,7 +126,7 @@ def _joins(context: SignalContext) -> Iterator[Signal]:
         return
     by_server: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     pace = context.table(PACE)
-    for row in pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP).table.to_pylist():
+    for row in pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP).dicts():
         server = context.servers.name(row["server_host"], row["server_port"])
         client = client_text(row["client_id"], row["client_host"])
         by_server[server][client] += [row["first_ns"]] * row["exchanges"]

@@ -58,12 +58,11 @@ def fetch_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about fetches."""
     positions = context.shared(LogPositions)
     found: dict[tuple[str, str], list[FetchStep]] = defaultdict(list)
-    load = context.table(LOAD)
-    brought = load.filter((load.ints("api_key") == ApiKey.FETCH) & (load.ints("records") > 0))
-    for row in brought.table.to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
+    for row in context.rows(LOAD):
+        client, topic = row["client"], row["name"]
+        if row["api_key"] != ApiKey.FETCH or not row["records"]:
+            continue
         if topic is not None and not BROKERS_OWN.fullmatch(row["client_id"] or ""):
-            client = client_text(row["client_id"], row["client_host"])
             own = positions.fetched.get((client, topic), {}).get(row["partition"], [])
             found[client, topic].append(FetchStep(row, _left(own, row)))
     for (client, topic), fetches in sorted(found.items()):
@@ -145,7 +144,7 @@ def _servers(context: SignalContext, client: str) -> list[str]:
     pace = context.table(PACE)
     rows = np.flatnonzero(pace.ints("api_key") == ApiKey.FETCH)
     names = ("client_id", "client_host", "server_host", "server_port")
-    columns = (pace.arrow(name).take(rows).to_pylist() for name in names)
+    columns = (pace.take(rows).values(name) for name in names)
     return sorted(
         {
             context.servers.name(host, port)

@@ -14,7 +14,6 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS
-from kdissect.report.wording import client_text
 
 Row = dict[str, Any]
 SECOND, NS_PER_MS = 10**9, 10**6
@@ -66,11 +65,8 @@ def unread_members(context: SignalContext) -> list[Group]:
 
 def _rows(context: SignalContext) -> list[Row]:
     """Return the events of groups in the order in which they were asked for, each with its client."""
-    rows: list[Row] = context.partial.table(GROUP_STEPS).to_pylist()
-    rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
-    for row in rows:
-        row["client"] = client_text(row["client_id"], row["client_host"])
-    return rows
+    rows = context.rows(GROUP_STEPS)
+    return sorted(rows, key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
 
 
 def _empty(name: str) -> Group:

@@ -101,8 +101,8 @@ def _recreated(context: SignalContext, topic: str, spell: Sequence[Observation])
 
 def _shared_addresses(context: SignalContext, errors: Sequence[Observation]) -> Iterator[Signal]:
     nodes: dict[tuple[str | None, int | None], set[int]] = defaultdict(set)
-    for row in context.partial.table(BROKERS).to_pylist():
-        nodes[row["host"], row["port"]].add(row["node_id"])
+    for broker in context.rows(BROKERS):
+        nodes[broker["host"], broker["port"]].add(broker["node_id"])
     refused: dict[tuple[str | None, int | None], list[Observation]] = defaultdict(list)
     for row in errors:
         address = row.location.server_host, row.location.server_port
@@ -177,9 +177,7 @@ def _served_until(context: SignalContext) -> dict[str, dict[str, int]]:
     well = (rows >= 0) & (flows.ints("errors") < flows.ints("mentions"))
     names = topic_rows(flows, context.topics)
     columns = context.facts.columns
-    ends = zip(
-        columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist(), strict=True
-    )
+    ends = zip(columns.values("server_host"), columns.values("server_port"), strict=True)
     addresses = [format_address(host or "?", port) for host, port in ends]
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for at in np.flatnonzero(well).tolist():

@@ -71,10 +71,7 @@ def load_signals(context: SignalContext) -> Iterator[Signal]:
     yield from _connections(context)
     yield from _restarts(context)
     yield from _retries(context)
-    load = context.partial.table(LOAD).to_pylist()
-    for row in load:
-        row["client"] = client_text(row["client_id"], row["client_host"])
-        row["name"] = context.topics.name(row["topic"], row["topic_id"])
+    load = context.rows(LOAD)
     yield from _commits(context, load)
     yield from _tiny(context, load)
     yield from _hot(context, load)
@@ -155,7 +152,7 @@ def _commits(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
     pace = context.table(PACE)
     by_client: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
     commits = np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT)
-    clients = (pace.arrow(name).take(commits).to_pylist() for name in ("client_id", "client_host"))
+    clients = (pace.take(commits).values(name) for name in ("client_id", "client_host"))
     for row, client_id, host in zip(commits.tolist(), *clients, strict=True):
         by_client[client_id, host].append(row)
     begins, exchanges = pace.ints("first_ns"), pace.ints("exchanges")
@@ -199,14 +196,14 @@ def _batches(
     pace = context.table(PACE)
     rows = (pace.ints("api_key") == ApiKey.FETCH) & (pace.ints("first_ns") >= span[0])
     own = pace.filter(rows & (pace.ints("first_ns") <= span[1]))
-    names = zip(*(own.arrow(name).to_pylist() for name in ("client_id", "client_host")), strict=True)
+    names = zip(*(own.values(name) for name in ("client_id", "client_host")), strict=True)
     return sum(
         count for name, count in zip(names, own.ints("exchanges").tolist(), strict=True) if name == client
     )
 
 
 def _servers(context: SignalContext, pace: TableColumns, rows: Int64s) -> set[str]:
-    hosts, ports = (pace.arrow(name).take(rows).to_pylist() for name in ("server_host", "server_port"))
+    hosts, ports = (pace.take(rows).values(name) for name in ("server_host", "server_port"))
     return {context.servers.name(host, port) for host, port in set(zip(hosts, ports, strict=True))}
 
 
@@ -215,12 +212,12 @@ def _connections(context: SignalContext) -> Iterator[Signal]:
     opened = columns.equals("opened", "handshake")
     talks = opened & facts.talks
     short = talks & facts.ends & (facts.closed_ns - facts.first_ns < SHORT_NS)
-    hosts = columns.arrow("client_host").to_pylist()
+    hosts = columns.values("client_host")
     empty = (columns.ints("bytes_to_server") == 0) & columns.present("server_rtt_ns")
     clients, names = facts.client, context.client_names
     found = list(_opened_by(context, lambda row: names[clients[row]], talks, SubjectKind.CLIENT, ""))
     if not found:
-        ids = columns.arrow("client_id").to_pylist()
+        ids = columns.values("client_id")
         stem = lru_cache(STEMS)(stem_of)
         found += _opened_by(
             context,

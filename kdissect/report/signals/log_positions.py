@@ -16,7 +16,6 @@ import numpy as np
 from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED
-from kdissect.report.wording import client_text
 
 SECOND = 10**9
 PAUSED_NS = 3 * SECOND
@@ -77,13 +76,12 @@ class LogPositions:
         self._read()
 
     def _read(self) -> None:
-        rows = self._context.partial.table(COMMITTED).to_pylist()
+        rows = self._context.rows(COMMITTED)
         for row in sorted(rows, key=lambda row: (-row["order_ns"], row["offset"] or 0)):
-            topic, partition = self._context.topics.name(row["topic"], row["topic_id"]), row["partition"]
+            client, topic, partition = row["client"], row["name"], row["partition"]
             if topic is None or partition is None or row["offset"] is None:
                 continue
             position = Position(-row["order_ns"], row["offset"], row["end_offset"] or 0)
-            client = client_text(row["client_id"], row["client_host"])
             if row["kind"] == "absent":
                 self.absent[client, row["group_id"] or "?", topic][partition].append(position.time_ns)
                 continue

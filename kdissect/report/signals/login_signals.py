@@ -157,5 +157,5 @@ def _no_login(context: SignalContext, client: int, rows: Int64s) -> Signal:
 def identities(context: SignalContext, column: str, connections: Sequence[int]) -> list[str]:
     """Return the values of `sasl_mechanism` or `sasl_user` of connections, given by their numbers."""
     own = np.isin(context.facts.numbers, np.unique(np.array(connections, np.int64)))
-    names = context.facts.columns.arrow(column).to_pylist()
+    names = context.facts.columns.values(column)
     return sorted({name for name, is_own in zip(names, own.tolist(), strict=True) if is_own and name})

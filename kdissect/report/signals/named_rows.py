@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns, map_distinct
+from kdissect.report.aggregate.grouping import TableColumns, map_distinct, name_distinct
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.server_names import ServerNames
 from kdissect.report.wording import client_text
@@ -47,10 +47,24 @@ class NamedRows(NamedTuple):
 
 def name_rows(columns: TableColumns, pair: tuple[str, str], name: Callable[[Any, Any], str]) -> NamedRows:
     """Return the rows of a table by the name that `name` makes of a pair of columns."""
-    texts, of = map_distinct(name, *map(columns.arrow, pair))
+    texts, of = map_distinct(name, *map(columns.column, pair))
     names = tuple(sorted(set(texts)))
     number = {text: at for at, text in enumerate(names)}
     return NamedRows(np.array([number[text] for text in texts], np.int64)[of], names)
+
+
+def named_dicts(columns: TableColumns, topics: TopicNames) -> list[dict[str, Any]]:
+    """Return rows as Python has them, with the text of the `client` and the `name` of the topic of each."""
+    names = columns.table.schema.names
+    values = {name: columns.values(name) for name in names}
+    made: tuple[tuple[str, tuple[str, str], Callable[..., str | None]], ...] = (
+        ("client", ("client_id", "client_host"), client_text),
+        ("name", ("topic", "topic_id"), topics.name),
+    )
+    for name, pair, make in made:
+        if values.keys() >= set(pair):
+            values[name] = name_distinct(make, *map(columns.column, pair)).tolist()
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
 def client_rows(columns: TableColumns) -> NamedRows:

@@ -320,8 +320,8 @@ def host_name(context: SignalContext, host: str) -> str:
     names = {
         context.servers.name(name, port)
         for name, port, talks in zip(
-            columns.arrow("server_host").to_pylist(),
-            columns.arrow("server_port").to_pylist(),
+            columns.values("server_host"),
+            columns.values("server_port"),
             context.connections.talks,
             strict=True,
         )

@@ -19,7 +19,7 @@ from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import counted, listed
 from kdissect.text import format_clock, format_count
 
 OFFSET_LOSS_KINDS = (
@@ -75,11 +75,9 @@ def _committed(
 def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
     """Return when clients got records last at each offset of a partition, and that offset."""
     found: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
-    for row in context.partial.table(READS).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
-        if topic is not None and row["partition"] is not None and row["offset"] is not None:
-            client = client_text(row["client_id"], row["client_host"])
-            found[client, topic, row["partition"]].append((row["last_ns"], row["offset"]))
+    for row in context.rows(READS):
+        if row["name"] is not None and row["partition"] is not None and row["offset"] is not None:
+            found[row["client"], row["name"], row["partition"]].append((row["last_ns"], row["offset"]))
     return found
 
 

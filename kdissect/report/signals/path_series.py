@@ -78,7 +78,7 @@ class PathSeries:
     def steps(self) -> dict[Direction, list[PathStep]]:
         """Return the steps of each direction by time."""
         rows: dict[tuple[Direction, int], list[dict[str, Any]]] = defaultdict(list)
-        for row in self._context.partial.table(PATHS).to_pylist():
+        for row in self._context.rows(PATHS):
             direction = _direction(row)
             if direction is not None:
                 rows[direction, row["begin_ns"]].append(row)
@@ -91,7 +91,7 @@ class PathSeries:
     def standstills(self) -> list[Standstill]:
         """Return the times at which data was not acknowledged, by time."""
         found = []
-        for row in self._context.partial.table(STANDSTILLS).to_pylist():
+        for row in self._context.rows(STANDSTILLS):
             direction = _direction(row) if row["kind"] == "unacknowledged" else None
             if direction is not None:
                 found.append(
@@ -105,7 +105,7 @@ class PathSeries:
     @cached_property
     def _ends(self) -> tuple[list[str | None], list[str | None]]:
         columns = self._context.facts.columns
-        return columns.arrow("client_host").to_pylist(), columns.arrow("server_host").to_pylist()
+        return columns.values("client_host"), columns.values("server_host")
 
     def heard(self, pair: Direction) -> list[tuple[int, int]]:
         """Return when packets of either of two hosts were seen: first and last time of each step, by time."""

@@ -63,7 +63,7 @@ def _waits_by_client(context: SignalContext) -> dict[str, list[tuple[int, int]]]
     """Return how long fetches of each client waited by design, with their number."""
     pace = context.table(PACE)
     pace = pace.filter((pace.ints("api_key") == ApiKey.FETCH) & (pace.ints("cell") == NO_PACE_CELL))
-    ids, hosts = (pace.arrow(name).to_pylist() for name in ("client_id", "client_host"))
+    ids, hosts = (pace.values(name) for name in ("client_id", "client_host"))
     numbers = pace.ints("exchanges")
     means = pace.ints("held_ns") // np.maximum(numbers, 1)
     waits: dict[str, list[tuple[int, int]]] = {}

@@ -12,7 +12,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
-from kdissect.report.wording import client_text, counted
+from kdissect.report.wording import counted
 from kdissect.text import format_clock, format_count, format_duration
 
 Row = dict[str, Any]
@@ -37,11 +37,9 @@ def position_signals(context: SignalContext) -> Iterator[Signal]:
 def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
     """Return the offsets at which fetches found records, by client, topic and partition."""
     found: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-    for row in context.partial.table(READS).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
-        if row["offset"] is not None and row["partition"] is not None and topic is not None:
-            client = client_text(row["client_id"], row["client_host"])
-            found[client, topic, row["partition"]].append(row)
+    for row in context.rows(READS):
+        if row["offset"] is not None and row["partition"] is not None and row["name"] is not None:
+            found[row["client"], row["name"], row["partition"]].append(row)
     return found
 
 

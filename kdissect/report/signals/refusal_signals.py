@@ -41,7 +41,7 @@ from kdissect.report.signals.login_signals import identities
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import counted, listed
 from kdissect.tables.anonymize import OWN_TOPICS
 from kdissect.text import format_clock, format_count, format_duration
 
@@ -320,9 +320,9 @@ def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Se
     if refusal.kind == "offsets_gone":
         later = [
             (row["first_ns"], row["offset"], row["partition"])
-            for row in context.partial.table(READS).to_pylist()
-            if client_text(row["client_id"], row["client_host"]) == client
-            and context.topics.name(row["topic"], row["topic_id"]) in topics
+            for row in context.rows(READS)
+            if row["client"] == client
+            and row["name"] in topics
             and row["first_ns"] > spell[0].first_ns
             and row["offset"] is not None
         ]

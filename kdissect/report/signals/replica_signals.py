@@ -81,8 +81,8 @@ class Absence(NamedTuple):
 def replica_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about leaders and in-sync replicas."""
     rows_of: dict[Partition, list[Row]] = defaultdict(list)
-    for row in context.partial.table(REPLICA_STATES).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
+    for row in context.rows(REPLICA_STATES):
+        topic = row["name"]
         if topic is not None and row["partition"] is not None:
             rows_of[topic, row["partition"]].append(row)
     moves = [move for partition, rows in sorted(rows_of.items()) for move in _moves(partition, rows)]
@@ -203,7 +203,7 @@ def _evidence(context: SignalContext, subject: str, detail: str, row: Row) -> Ev
             time_ns=row["first_ns"],
             connection=row["connection"],
             client_id=None,
-            topic=context.topics.name(row["topic"], row["topic_id"]),
+            topic=row["name"],
             partition=row["partition"],
             detail=None,
             response_time_ns=row["first_ns"],

@@ -66,9 +66,8 @@ def _reads(context: SignalContext) -> dict[tuple[str, str], dict[int, list[Row]]
     """Return the offsets at which members of groups got records, by group and topic, then partition."""
     groups = context.shared(ClientFacts).groups
     found: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in context.partial.table(READS).to_pylist():
-        topic = context.topics.name(row["topic"], row["topic_id"])
-        row["client"] = client_text(row["client_id"], row["client_host"])
+    for row in context.rows(READS):
+        topic = row["name"]
         if topic is not None and row["partition"] is not None and row["offset"] is not None:
             for group in groups.get(row["client"], ()):
                 found[group, topic][row["partition"]].append(row)
@@ -121,6 +120,7 @@ def _signal(context: SignalContext, group: str, topic: str, found: list[Reread])
 def _joins(context: SignalContext, clients: list[str]) -> Iterator[int]:
     """Yield when clients joined a group."""
     pace = context.table(PACE)
-    for row in pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP).table.to_pylist():
+    joins = pace.filter(pace.ints("api_key") == ApiKey.JOIN_GROUP)
+    for row in joins.dicts("client_id", "client_host", "first_ns"):
         if client_text(row["client_id"], row["client_host"]) in clients:
             yield row["first_ns"]

@@ -301,7 +301,7 @@ def _refusal(context: SignalContext, name: str, rows: Int64s, opened: Int64s) ->
 def _other_address(context: SignalContext, rows: Int64s) -> bool:
     """Return whether these are attempts at one address of localhost, and its other one serves the port."""
     columns = context.facts.columns
-    ports, hosts = columns.ints("server_port"), columns.arrow("server_host").to_pylist()
+    ports, hosts = columns.ints("server_port"), columns.values("server_host")
     tried = {hosts[row] for row in rows.tolist()}
     others = {hosts[row] for row in np.flatnonzero(context.connections.talks & np.isin(ports, ports[rows]))}
     return tried <= LOOPBACK_HOSTS and bool((others - tried) & LOOPBACK_HOSTS)

@@ -14,7 +14,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import SHARES
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import counted, listed
 from kdissect.tables.share_acknowledgements import ACCEPT, HANDED_OUT, REJECT, RELEASE
 from kdissect.text import format_clock, format_count
 
@@ -40,7 +40,7 @@ ENDED_NS = 5 * SECOND
 def share_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about share groups."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in context.partial.table(SHARES).to_pylist():
+    for row in context.rows(SHARES):
         topic = context.topics.name(None, row["topic_id"])
         if row["group_id"] is not None and topic is not None:
             found[row["group_id"], topic].append(row)
@@ -94,7 +94,7 @@ def _signal(
     context: SignalContext, group: str, topic: str, rows: Sequence[Row], failing: Sequence[Row]
 ) -> Signal:
     begin, last = _span(failing)
-    clients = sorted({client_text(row["client_id"], row["client_host"]) for row in failing})
+    clients = sorted({row["client"] for row in failing})
     subject = (SubjectKind.CLIENT, clients[0]) if len(clients) == 1 else (SubjectKind.GROUP, group)
     records, accepted = _records(failing), _records(_during(rows, failing, ACCEPT))
     requests, deliveries = sum(row["messages"] for row in failing), _deliveries(rows, failing)
@@ -133,7 +133,7 @@ def _most(rows: Sequence[Row]) -> list[Row]:
 
 
 def _evidence(context: SignalContext, topic: str, row: Row) -> Evidence:
-    subject = client_text(row["client_id"], row["client_host"])
+    subject = row["client"]
     return Evidence(
         subject=subject,
         detail=f"{topic}-{row['partition']}" if row["partition"] is not None else topic,

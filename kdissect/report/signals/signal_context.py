@@ -14,6 +14,7 @@ from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
 from kdissect.report.query.topic_names import Address, TopicNames
+from kdissect.report.signals.named_rows import named_dicts
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
@@ -61,15 +62,15 @@ class SignalContext:
         self.capture, self.facts = findings.capture, findings.facts
         self.begin_ns, self.end_ns = self._span()
         columns = self.facts.columns
-        self._hosts = columns.arrow("server_host").to_pylist()
-        self._ports = columns.arrow("server_port").to_pylist()
+        self._hosts = columns.values("server_host")
+        self._ports = columns.values("server_port")
         addresses = list(zip(self._hosts, self._ports, strict=True))
-        followers = map(follower_of, columns.arrow("client_id").to_pylist())
+        followers = map(follower_of, columns.values("client_id"))
         fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
-        silent = silent_addresses(addresses, columns.arrow("protocol").to_pylist())
-        self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers, silent)
+        silent = silent_addresses(addresses, columns.values("protocol"))
+        self.servers = ServerNames(addresses, partial.columns(BROKERS).dicts(), fetchers, silent)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
-        self._tables: dict[PartialTable, TableColumns] = {}
+        self._rows: dict[PartialTable, list[dict[str, Any]]] = {}
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:
         """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""
@@ -89,14 +90,18 @@ class SignalContext:
 
     def table(self, part: PartialTable) -> TableColumns:
         """Return a table of the partial."""
-        if part not in self._tables:
-            self._tables[part] = TableColumns(self.partial.table(part))
-        return self._tables[part]
+        return self.partial.columns(part)
+
+    def rows(self, part: PartialTable) -> list[dict[str, Any]]:
+        """Return the rows of a table as `named_dicts` makes them: once, and nobody changes them."""
+        if part not in self._rows:
+            self._rows[part] = named_dicts(self.table(part), self.topics)
+        return self._rows[part]
 
     @cached_property
     def grid(self) -> Grid | None:
         """Return the grid of the tables of signals, None if they were not counted."""
-        rows = self.partial.table(SIGNAL_GRID).to_pylist()
+        rows = self.rows(SIGNAL_GRID)
         return Grid(*(rows[0][name] for name in Grid._fields)) if rows else None
 
     @cached_property
@@ -112,7 +117,7 @@ class SignalContext:
     @cached_property
     def _client_of_row(self) -> list[str]:
         columns = self.facts.columns
-        ids, hosts = (columns.arrow(name).to_pylist() for name in ("client_id", "client_host"))
+        ids, hosts = (columns.values(name) for name in ("client_id", "client_host"))
         return [client_text(client_id, host) for client_id, host in zip(ids, hosts, strict=True)]
 
     @cached_property

@@ -21,6 +21,7 @@ from kdissect.report.aggregate.histogram import middle
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import named_dicts
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import LOAD, PACE, PACE_CELL_BITS
 from kdissect.report.wording import client_text, counted, software_text
@@ -103,7 +104,7 @@ def _changes(context: SignalContext) -> Iterator[NewVersion]:
     columns = context.facts.columns
     names = ("client_id", "client_host", "client_software_name", "client_software_version", "first_time_ns")
     services: dict[tuple[str, str], dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    rows = zip(*(columns.arrow(name).to_pylist() for name in names), strict=True)
+    rows = zip(*(columns.values(name) for name in names), strict=True)
     for client_id, host, software, version, first in rows:
         if not client_id or first is None:
             continue
@@ -126,9 +127,8 @@ def _rows(context: SignalContext, wanted: bool) -> tuple[list[Row], list[Row]]:
     """Return the rows of PACE and LOAD with the names of their clients; none if nothing changed."""
     if not wanted:
         return [], []
-    pace, load = (context.partial.table(part).to_pylist() for part in (PACE, LOAD))
-    for row in (*pace, *load):
-        row["client"] = client_text(row["client_id"], row["client_host"])
+    # Not `context.rows`, which would keep them until the report is done.
+    pace, load = (named_dicts(context.table(part), context.topics) for part in (PACE, LOAD))
     return pace, load
 
 

@@ -70,7 +70,7 @@ def _writes(context: SignalContext) -> Writes:
     count = load.ints("timed")
     octaves = load.ints("octaves_1000") / 1000 / np.maximum(count, 1)
     keys = ("client_id", "client_host", "topic", "topic_id", "partition")
-    own = group_rows(*(encode(load.arrow(name)) for name in keys))
+    own = group_rows(*(encode(load.column(name)) for name in keys))
     means = np.bincount(own.of, count * octaves, own.count) / np.bincount(own.of, count, own.count)
     return Writes(
         load.ints("step"),

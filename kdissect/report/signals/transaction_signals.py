@@ -48,7 +48,7 @@ def transaction_signals(context: SignalContext) -> Iterator[Signal]:
     facts = context.shared(ClientFacts)
     positions = context.shared(LogPositions)
     by_id: dict[str, list[Row]] = defaultdict(list)
-    for row in context.partial.table(TRANSACTION_STEPS).to_pylist():
+    for row in context.table(TRANSACTION_STEPS).dicts():
         if row["transactional_id"] is not None:
             by_id[row["transactional_id"]].append(row)
     for work in context.rules.of_kind("transaction_work"):

@@ -192,7 +192,7 @@ def _closed_windows(context: SignalContext) -> Iterator[Signal]:
     facts = context.facts
     row_of = {number: row for row, number in enumerate(facts.numbers.tolist())}
     by_client: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for span in context.partial.table(STANDSTILLS).to_pylist():
+    for span in context.rows(STANDSTILLS):
         row = row_of.get(span["connection"])
         if span["kind"] == "window_closed" and span["to_server"] and row is not None:
             by_client[context.client_names[int(context.connections.client[row])]].append(span | {"row": row})

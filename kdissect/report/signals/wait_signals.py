@@ -53,9 +53,7 @@ def wait_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _followers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
     fetches = pace.filter(pace.ints("api_key") == ApiKey.FETCH)
-    hosts, ports, clients = (
-        fetches.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_id")
-    )
+    hosts, ports, clients = (fetches.values(name) for name in ("server_host", "server_port", "client_id"))
     pairs: dict[tuple[int, str], list[int]] = {}
     for row, (host, port, client) in enumerate(zip(hosts, ports, clients, strict=True)):
         if (node := follower_of(client)) is not None:
@@ -138,11 +136,11 @@ def _usual_ns(context: SignalContext) -> dict[int, int]:
 
 
 def _transfers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
-    groups = group_rows(*(encode(pace.arrow(name)) for name in ("client_id", "client_host")))
+    groups = group_rows(*(encode(pace.column(name)) for name in ("client_id", "client_host")))
     slow = pace.ints("transfer_ns") >= TRANSFER_NS * pace.ints("exchanges")
     counts = sum_by_group(groups, np.where(slow, pace.ints("exchanges"), 0))
     for group in np.flatnonzero(counts >= TRANSFERS).tolist():
-        yield _transfer(context, TableColumns(pace.table.filter(slow & (groups.of == group))))
+        yield _transfer(context, pace.filter(slow & (groups.of == group)))
 
 
 def _transfer(context: SignalContext, slow: TableColumns) -> Signal:
@@ -150,7 +148,7 @@ def _transfer(context: SignalContext, slow: TableColumns) -> Signal:
     name = client_text(client_id, host)
     requests, transfer = (int(slow.ints(column).sum()) for column in ("exchanges", "transfer_ns"))
     begin = int(slow.ints("first_ns").min())
-    hosts, ports = (slow.arrow(column).to_pylist() for column in ("server_host", "server_port"))
+    hosts, ports = (slow.values(column) for column in ("server_host", "server_port"))
     return make_signal(
         "slow_transfer",
         (SubjectKind.CLIENT, name),

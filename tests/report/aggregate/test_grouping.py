@@ -29,6 +29,7 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
 )
 from kdissect.report.aggregate.histogram import bucket_of
+from kdissect.tables.array_batch import array_batch
 
 TABLE = pa.table(
     {
@@ -171,3 +172,17 @@ def test_groups_of_groups_are_those_of_the_rows(rows: list[tuple[int, int]]) -> 
     plain = group_rows(columns[0])
     assert (coarse.of.tolist(), coarse.count) == (plain.of.tolist(), plain.count)
     assert coarse.first.tolist() == plain.first.tolist()
+
+
+def test_rows_are_taken_of_arrow_and_of_arrays():
+    table = TABLE.drop(["flag"])
+    for columns in (
+        TableColumns(table),
+        TableColumns(array_batch(table.combine_chunks().to_batches()[0], table.schema)),
+    ):
+        taken = columns.take(np.array([2, 0]))
+        assert taken.rows == 2
+        assert taken.values("number") == [5, 3]
+        assert taken.filter(np.array([False, True])).values("text") == ["a"]
+        assert columns.dicts() == table.to_pylist()
+        assert taken.dicts("text", "other") == [{"text": "b", "other": None}, {"text": "a", "other": 1}]

@@ -5,9 +5,11 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import (
     PARTIAL_TABLES,
     PartialTable,
+    array_rows,
     coded_rows,
     join_rows,
     no_rows,
@@ -15,6 +17,7 @@ from kdissect.report.aggregate.partial_tables import (
     plain_rows,
     roll_up,
     roll_up_columns,
+    sort_rows,
 )
 from kdissect.report.partials import (
     summarise,
@@ -144,3 +147,16 @@ def test_rows_of_few_are_grouped_like_all_of_them(rows: int, absent: bool) -> No
     ]
     assert found[0].equals(found[1])
     assert sum(found[0]["count"].to_pylist()) == rows
+
+
+def test_rows_are_sorted_by_their_keys_as_arrow_sorts_them():
+    part = PartialTable("sorted", keys=(("text", TEXT), ("number", INT64), ("flag", BOOL)), sums=("count",))
+    values = {
+        "text": ["b", None, "a", "b", "b"],
+        "number": [2, 1, 7, None, 2],
+        "flag": [True, None, None, True, False],
+    }
+    table = pa.table(values | {"count": [*range(5)]}, part.schema)
+    wanted = table.sort_by([(name, "ascending") for name, _ in part.keys])
+    assert sort_rows(part, TableColumns(array_rows(part, table))).dicts() == wanted.to_pylist()
+    assert sort_rows(part, TableColumns(array_rows(part, table.slice(0, 0)))).dicts() == []

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Bools
 from kdissect.report.aggregate.quantiles import quantile
@@ -59,9 +58,9 @@ def describe_connections(names: PageNames) -> Plain:
     trouble = trouble + columns.equals("sasl_outcome", "failed") + columns.equals("tls_outcome", "failed")
     traffic = columns.ints("bytes_to_server") + columns.ints("bytes_to_client")
     kafka = _kafka(names)
-    order = np.lexsort((names.facts.numbers, -traffic, -trouble, ~kafka)).tolist()[:MOST_CONNECTIONS]
-    rows = columns.table.take(pa.array(order, pa.int64())).to_pylist()
-    result = [_row(names, at, row) for at, row in zip(order, rows, strict=True)]
+    order = np.lexsort((names.facts.numbers, -traffic, -trouble, ~kafka))[:MOST_CONNECTIONS]
+    rows = columns.take(order).dicts()
+    result = [_row(names, at, row) for at, row in zip(order.tolist(), rows, strict=True)]
     return {"rows": result, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
 
 
@@ -92,10 +91,9 @@ def round_trips(names: PageNames) -> list[list[int | None]]:
     the client (ns).
     """
     by_pair: dict[tuple[int, int], list[tuple[int | None, int | None]]] = {}
-    table = names.facts.columns.table
     wanted = ("client_id", "client_host", "server_host", "server_port", "server_rtt_ns", "client_rtt_ns")
     for client_id, host, server, port, there, back in zip(
-        *(table[name].to_pylist() for name in wanted), strict=True
+        *map(names.facts.columns.values, wanted), strict=True
     ):
         if there is not None or back is not None:
             pair = names.client(client_id, host), names.broker(server, port)

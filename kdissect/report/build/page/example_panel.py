@@ -54,7 +54,7 @@ def list_examples(names: PageNames, most: int = MOST_FOR_EXAMPLES) -> Plain:
     for part in (EXAMPLES_BY_ERROR, EXAMPLES_BY_LATENCY, EXAMPLES_BY_CONNECTION):
         columns = sorted_columns(names.partial, part)
         hosts = names.facts.column_at("client_host", names.facts.rows(columns)).to_pylist()
-        for row, host in zip(columns.table.to_pylist(), hosts, strict=True):
+        for row, host in zip(columns.dicts(), hosts, strict=True):
             key = (
                 row["connection"],
                 row["ordinal"],

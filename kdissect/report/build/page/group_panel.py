@@ -35,7 +35,7 @@ Event = Mapping[str, Any]
 
 def describe_groups(names: PageNames) -> Plain:
     """Return the groups, those with the most steps of the protocol first."""
-    steps = sorted_columns(names.partial, GROUP_STEPS).table.to_pylist()
+    steps = sorted_columns(names.partial, GROUP_STEPS).dicts()
     by_group: dict[str, list[Event]] = {}
     for row in steps:
         if row["group_id"] is not None:
@@ -70,7 +70,7 @@ def _clients(names: PageNames) -> tuple[dict[str, list[int]], dict[str, int], di
     clients: dict[str, list[int]] = {}
     errors: dict[str, int] = {}
     exchanges: dict[str, int] = {}
-    for row in sorted_columns(names.partial, GROUP_CLIENTS).table.to_pylist():
+    for row in sorted_columns(names.partial, GROUP_CLIENTS).dicts():
         group = row["group_id"]
         if group is None:
             continue

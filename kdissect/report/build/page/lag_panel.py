@@ -50,7 +50,7 @@ def lag_by_group(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
     ends: dict[Key, PositionSeries] = {}
     reached: dict[tuple[str, str], dict[Key, PositionSeries]] = {}
     group_of = group_of_client(clients_of(names))
-    rows = sorted_columns(names.partial, POSITIONS).table.to_pylist()
+    rows = sorted_columns(names.partial, POSITIONS).dicts()
     for row in sorted(rows, key=lambda row: -row["order_ns"]):
         topic = names.topic(row["topic"], row["topic_id"])
         if topic is None or row["partition"] is None:

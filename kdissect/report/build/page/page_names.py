@@ -11,6 +11,7 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.partial_tables import sort_rows
 from kdissect.report.model.call_figures import Figures, Latency
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import Summary
@@ -149,7 +150,4 @@ def plain_latency(latency: Latency | None) -> Plain | None:
 
 def sorted_columns(partial: Partial, part: Any) -> TableColumns:
     """Return a table of a partial as columns, rows in a fixed order."""
-    table = partial.table(part)
-    return TableColumns(
-        table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table
-    )
+    return sort_rows(part, partial.columns(part))

@@ -96,7 +96,7 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
         return number.get(names.topic(topic, topic_id) or "", NOT_SINGLED_OUT)
 
     slots = find_slots(names, columns)
-    slots[:, OTHER] = _numbered(place, columns.arrow("topic"), columns.arrow("topic_id"))
+    slots[:, OTHER] = _numbered(place, columns.column("topic"), columns.column("topic_id"))
     rows = _fold_rows(names, columns, slots, TOPIC_SUMS).take(np.flatnonzero(slots[:, OTHER] >= 0))
     fitting = _fitting(rows, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
     counted = _exchanges_by(rows.slots[:, OTHER], rows, len(topics)).tolist()
@@ -109,7 +109,7 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
 def _fold_rows(names: PageNames, columns: TableColumns, slots: Int64s, sums: Sequence[str]) -> FoldRows:
     """Return rows of ACTIVITY or TOPIC_ACTIVITY, the slot of each, and what it counts."""
     keys = (
-        _numbered(names.api, columns.arrow("api_key")),
+        _numbered(names.api, columns.column("api_key")),
         columns.bools("idle_wait").astype(np.int64),
         columns.ints("step"),
         columns.ints("cell"),
@@ -142,8 +142,8 @@ def find_slots(names: PageNames, columns: TableColumns) -> Int64s:
 
     return np.column_stack(
         [
-            _numbered(names.client, client_ids, columns.arrow("client_host")),
-            _numbered(names.broker, columns.arrow("server_host"), columns.arrow("server_port")),
+            _numbered(names.client, client_ids, columns.column("client_host")),
+            _numbered(names.broker, columns.column("server_host"), columns.column("server_port")),
             rows,
         ]
     )
@@ -197,7 +197,7 @@ def list_failures(names: PageNames) -> list[list[int | None]]:
     """
     columns = sorted_columns(names.partial, FAILURES)
     slots = find_slots(names, columns).tolist()
-    rows = columns.table.to_pylist()
+    rows = columns.dicts()
     for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
         result: dict[tuple[int, ...], list[int | None]] = {}
         for row, (client, broker, connection) in zip(rows, slots, strict=True):

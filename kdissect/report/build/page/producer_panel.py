@@ -26,7 +26,7 @@ def describe_producers(names: PageNames) -> Plain:
     """Return who wrote under which producer id, most bytes first."""
     gaps = _gaps(names)
     result: dict[Identity, Plain] = {}
-    for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
+    for row in sorted_columns(names.partial, PRODUCERS).dicts():
         idempotent = (row["producer_id"] if row["producer_id"] is not None else -1) >= 0
         identity = (
             row["client_id"],
@@ -80,7 +80,7 @@ def describe_producers(names: PageNames) -> Plain:
 def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
     """Return, by producer id and epoch, missing sequence numbers and the number of repeated records."""
     runs: dict[Identity, list[dict[str, Any]]] = {}
-    for row in sorted_columns(names.partial, SEQUENCES).table.to_pylist():
+    for row in sorted_columns(names.partial, SEQUENCES).dicts():
         if row["producer_id"] is not None:
             topic = names.topic(row["topic"], row["topic_id"])
             runs.setdefault((row["producer_id"], row["producer_epoch"], topic, row["partition"]), []).append(
@@ -113,12 +113,12 @@ def describe_transactions(names: PageNames) -> Plain:
     """Return the transactions of each transactional id in the order of time."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     cut = 0
-    for row in sorted_columns(names.partial, TRANSACTION_STEPS).table.to_pylist():
+    for row in sorted_columns(names.partial, TRANSACTION_STEPS).dicts():
         if row["event"] is None:
             cut += row["events"]
         elif row["transactional_id"] is not None:
             by_id.setdefault(row["transactional_id"], []).append(row)
-    for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
+    for row in sorted_columns(names.partial, PRODUCERS).dicts():
         if row["transactional_id"] is not None:
             about = {
                 "event": "produce",
