@@ -9,10 +9,8 @@ batches_tiny            a producer sends many batches of one or two small record
 partition_hot           one partition takes nearly all bytes of a topic
 """
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +18,14 @@ import numpy as np
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, map_distinct
 from kdissect.report.findings.evidence import count_requests, observed
 from kdissect.report.findings.finding_context import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts, stem_of
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.named_rows import NamedRows, name_rows
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import LOAD, PACE
 from kdissect.report.wording import client_text, counted
@@ -85,26 +84,32 @@ def _a_second(count: int, begin_ns: int, end_ns: int) -> str:
     return f"{format_count(round(count * SECOND / max(end_ns - begin_ns, SECOND)))} a second"
 
 
-def dense_span(times: Sequence[tuple[int, int]], rate: int) -> tuple[int, int, int] | None:
+def dense_span(times: Int64s, counts: Int64s, rate: int) -> tuple[int, int, int] | None:
     """Return begin, end and count of the longest run of windows with at least `rate` a second; None without.
 
-    `times` are pairs of time and count, ascending. A window is `WINDOW_NS` long and begins at a time.
+    `times` ascend. A window is `WINDOW_NS` long and begins at a time.
     """
-    moments = [time for time, _ in times]
-    sums = [0]
-    for _, count in times:
-        sums.append(sums[-1] + count)
-    need = rate * WINDOW_NS // SECOND
-    best: tuple[int, int, int] | None = None
-    run: tuple[int, int] | None = None
-    for at, begin in enumerate(moments):
-        stop = bisect_left(moments, begin + WINDOW_NS)
-        spread = stop - at >= WINDOW_NS // SECOND
-        if sums[stop] - sums[at] >= need and spread and moments[stop - 1] - begin >= WINDOW_NS // 2:
-            run = (run[0] if run and at <= run[1] else at, stop)
-            found = (moments[run[0]], moments[run[1] - 1], sums[run[1]] - sums[run[0]])
-            best = found if best is None or found[2] > best[2] else best
-    return best
+    stops = np.searchsorted(times, times + WINDOW_NS)
+    sums = np.concatenate([[0], np.cumsum(counts)])
+    is_dense = sums[stops] - sums[:-1] >= rate * WINDOW_NS // SECOND
+    is_dense &= stops - np.arange(len(times)) >= WINDOW_NS // SECOND
+    is_dense &= times[stops - 1] - times >= WINDOW_NS // 2
+    begins = np.flatnonzero(is_dense)
+    if not len(begins):
+        return None
+    ends = stops[begins]
+    breaks = begins[1:] > ends[:-1]  # windows that overlap or touch are one run
+    firsts, lasts = begins[np.r_[True, breaks]], ends[np.r_[breaks, True]]
+    best = int(np.argmax(sums[lasts] - sums[firsts]))
+    begin, total = firsts[best], sums[lasts[best]]
+    end = ends[np.searchsorted(sums[ends], total)]  # before windows that add nothing
+    return int(times[begin]), int(times[end - 1]), int(total - sums[begin])
+
+
+def _dense_pairs(pairs: Sequence[tuple[int, int]], rate: int) -> tuple[int, int, int] | None:
+    """Return the dense span of pairs of time and count, ascending."""
+    times, counts = np.array(pairs, np.int64).reshape(-1, 2).T
+    return dense_span(times, counts, rate)
 
 
 class Storm(NamedTuple):
@@ -123,7 +128,7 @@ def metadata_storms(context: SignalContext) -> Iterator[tuple[str, Storm]]:
         by_client[row.client].append(row)
     for client, rows in sorted(by_client.items()):
         rows.sort(key=lambda row: row.first_ns)
-        span = dense_span([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
+        span = _dense_pairs([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
         if span is not None:
             yield client, Storm(*span, rows)
 
@@ -150,20 +155,18 @@ def _commits(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
         if row["api_key"] == ApiKey.FETCH:
             fetched[row["client"]].append(row)
     pace = context.table(PACE)
-    by_client: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
-    commits = np.flatnonzero(pace.ints("api_key") == ApiKey.OFFSET_COMMIT)
-    clients = (pace.take(commits).values(name) for name in ("client_id", "client_host"))
-    for row, client_id, host in zip(commits.tolist(), *clients, strict=True):
-        by_client[client_id, host].append(row)
-    begins, exchanges = pace.ints("first_ns"), pace.ints("exchanges")
-    for (client_id, host), rows in sorted(by_client.items(), key=repr):
-        times = sorted((int(begins[row]), int(exchanges[row])) for row in rows)
-        span = dense_span(times, COMMIT_RATE)
+    commits = pace.filter(pace.ints("api_key") == ApiKey.OFFSET_COMMIT)
+    clients, of = map_distinct(lambda *client: client, *map(commits.column, ("client_id", "client_host")))
+    begins, exchanges = commits.ints("first_ns"), commits.ints("exchanges")
+    for number, (client_id, host) in sorted(enumerate(clients), key=lambda item: repr(item[1])):
+        rows = np.flatnonzero(of == number)
+        rows = rows[np.argsort(begins[rows], kind="stable")]
+        span = dense_span(begins[rows], exchanges[rows], COMMIT_RATE)
         if span is None:
             continue
         begin, end, count = span
         client = client_text(client_id, host)
-        inside = np.array([row for row in rows if begin <= begins[row] <= end])
+        inside = rows[(begins[rows] >= begin) & (begins[rows] <= end)]
         groups = sorted(context.shared(ClientFacts).groups.get(client, ()))
         of_group = f" of group {', '.join(groups)}" if groups else ""
         yield make_signal(
@@ -179,7 +182,7 @@ def _commits(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
             },
             clients=[client],
             groups=groups,
-            servers=sorted(_servers(context, pace, inside)),
+            servers=sorted(_servers(context, commits, inside)),
             requests=count,
         )
 
@@ -212,39 +215,35 @@ def _connections(context: SignalContext) -> Iterator[Signal]:
     opened = columns.equals("opened", "handshake")
     talks = opened & facts.talks
     short = talks & facts.ends & (facts.closed_ns - facts.first_ns < SHORT_NS)
-    hosts = columns.values("client_host")
     empty = (columns.ints("bytes_to_server") == 0) & columns.present("server_rtt_ns")
-    clients, names = facts.client, context.client_names
-    found = list(_opened_by(context, lambda row: names[clients[row]], talks, SubjectKind.CLIENT, ""))
+    clients = NamedRows(facts.client, tuple(context.client_names))
+    found = list(_opened_by(context, clients, talks, SubjectKind.CLIENT, ""))
     if not found:
-        ids = columns.values("client_id")
-        stem = lru_cache(STEMS)(stem_of)
-        found += _opened_by(
-            context,
-            lambda row: f"{stem(ids[row] or '')}-… at {hosts[row]}",
-            short,
-            SubjectKind.CLIENT,
-            " for a moment",
-        )
+        stems = name_rows(columns, ("client_id", "client_host"), _stem_text)
+        found += _opened_by(context, stems, short, SubjectKind.CLIENT, " for a moment")
     attempts = opened & ~facts.talks & empty
-    found += _opened_by(context, hosts.__getitem__, attempts, SubjectKind.HOST, " without a request")
+    hosts = name_rows(columns, ("client_host", "client_host"), lambda host, _: host or "?")
+    found += _opened_by(context, hosts, attempts, SubjectKind.HOST, " without a request")
     yield from found
 
 
+def _stem_text(client_id: str | None, host: str | None) -> str:
+    return f"{stem_of(client_id or '')}-… at {host}"
+
+
 def _opened_by(
-    context: SignalContext, name: Callable[[int], str | None], chosen: Bools, kind: SubjectKind, how: str
+    context: SignalContext, subjects: NamedRows, chosen: Bools, kind: SubjectKind, how: str
 ) -> Iterator[Signal]:
     """Yield those among subjects of chosen connections that open many of them over a while."""
-    by_subject: dict[str, list[int]] = defaultdict(list)
-    for row in np.flatnonzero(chosen).tolist():
-        by_subject[name(row) or "?"].append(row)
-    for subject, rows in sorted(by_subject.items()):
-        times = sorted((int(context.connections.first_ns[row]), 1) for row in rows)
-        span = dense_span(times, CONNECTION_RATE)
+    counts = np.bincount(subjects.of[chosen], minlength=len(subjects.names))
+    for number in np.flatnonzero(counts >= CONNECTION_RATE * WINDOW_NS // SECOND).tolist():
+        subject, rows = subjects.names[number], np.flatnonzero(chosen & (subjects.of == number))
+        times = np.sort(context.connections.first_ns[rows])
+        span = dense_span(times, np.ones(len(times), np.int64), CONNECTION_RATE)
         if span is None:
             continue
         begin, end, count = span
-        if _is_start(context, np.array(rows), begin, end):
+        if _is_start(context, rows, begin, end):
             continue
         who = f"Host {subject}" if kind is SubjectKind.HOST else subject
         yield make_signal(
@@ -254,7 +253,7 @@ def _opened_by(
             f"{who} opened {counted(count, 'connection')}{how}, {_a_second(count, begin, end)}, from "
             f"{format_clock(begin)} for {format_duration(end - begin)}",
             measures={"count": count, "lasted_ns": end - begin},
-            clients=context.clients_of(np.array(rows)) if kind is SubjectKind.CLIENT else (),
+            clients=context.clients_of(rows) if kind is SubjectKind.CLIENT else (),
             requests=count,
         )
 
@@ -374,7 +373,7 @@ def _tiny(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
             if row["records"] <= TINY_RECORDS * row["batches"]
             and row["record_bytes"] <= TINY_BYTES * row["batches"]
         ]
-        span = dense_span([(row["first_ns"], row["batches"]) for row in tiny], BATCH_RATE)
+        span = _dense_pairs([(row["first_ns"], row["batches"]) for row in tiny], BATCH_RATE)
         if span is None:
             continue
         begin, end, count = span

@@ -52,7 +52,7 @@ def query_signals(context: SignalContext) -> Iterator[Signal]:
     for client in clients.present():
         rows = np.flatnonzero(clients.equal(client) & is_client)
         rows = rows[np.argsort(begins[rows], kind="stable")]
-        span = dense_span(list(zip(begins[rows].tolist(), exchanges[rows].tolist(), strict=True)), QUERY_RATE)
+        span = dense_span(begins[rows], exchanges[rows], QUERY_RATE)
         if span is None:
             continue
         begin, end, count = span
