@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -23,6 +24,8 @@ POSITION_KINDS = (
 REPEATED, REPEATED_NS = 4, 2 * SECOND
 AHEAD = 2
 """A reader that is stuck may fetch so many later offsets in advance, each time."""
+
+NEAR = 64  # offsets that are looked at first
 
 ENDED_NS = 5 * SECOND
 """A signal that was seen this shortly before the end of the capture lasts to its end."""
@@ -44,19 +47,41 @@ def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
 
 
 class Fetches:
-    """Fetches of one partition by one client, as arrays: there may be one for each of many offsets."""
+    """Fetches of one partition by one client, as arrays by offset: there may be as many as records."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        names = ("offset", "first_ns", "exchanges")
-        self.offset, self.first_ns, self.exchanges = (
-            np.array([row[name] for row in rows], np.int64) for name in names
-        )
+        names = ("offset", "first_ns", "last_ns", "exchanges")
+        columns = np.array([[row[name] for name in names] for row in rows], np.int64)
+        self._row = np.argsort(columns[:, 0], kind="stable")
+        self._offset, self._first_ns, self._last_ns, self._exchanges = columns[self._row].T
 
-    def get_past(self, repeated: Row) -> bool:
-        """Return whether fetches of later offsets show that the readers go on: several may have one name."""
-        beyond = self.offset > repeated["offset"]
-        beyond &= (repeated["first_ns"] < self.first_ns) & (self.first_ns < repeated["last_ns"])
-        return bool(self.exchanges[beyond].sum() > AHEAD * repeated["exchanges"])
+    def stuck(self) -> list[int]:
+        """Return the rows of offsets that readers fetch again and again, and do not get past."""
+        lasting = self._last_ns - self._first_ns >= REPEATED_NS
+        repeated = np.flatnonzero((self._exchanges >= REPEATED) & lasting)
+        return sorted(self._row[repeated[~self._get_past(repeated)]].tolist())
+
+    def _get_past(self, own: Int64s) -> Bools:
+        """Return whether fetches of later offsets show that readers go on: several may have one name.
+
+        For nearly all offsets, the next few show it.
+        """
+        near = own[:, None] + np.arange(NEAR)
+        in_table = near < len(self._offset)
+        fetches = self._meanwhile(own[:, None], np.where(in_table, near, 0)) * in_table
+        past: Bools = fetches.sum(1) > AHEAD * self._exchanges[own]
+        for at in np.flatnonzero(~past).tolist():
+            fetches = self._meanwhile(own[at], np.arange(own[at], len(self._offset)))
+            past[at] = fetches.sum() > AHEAD * self._exchanges[own[at]]
+        return past
+
+    def _meanwhile(self, own: Int64s, others: Int64s) -> Int64s:
+        """Return the fetches of others while those of `own` went on, 0 for offsets that are not later."""
+        first_ns = self._first_ns[others]
+        beyond = self._offset[others] > self._offset[own]
+        beyond &= (self._first_ns[own] < first_ns) & (first_ns < self._last_ns[own])
+        fetches: Int64s = self._exchanges[others] * beyond
+        return fetches
 
 
 def _until(context: SignalContext, last_ns: int) -> int | None:
@@ -66,12 +91,9 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
 def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
     best: dict[tuple[str, str], Row] = {}
     for (client, topic, _), rows in _reads(context).items():
-        fetches = Fetches(rows)
-        for row in rows:
-            enough = row["exchanges"] >= REPEATED and row["last_ns"] - row["first_ns"] >= REPEATED_NS
-            known = best.get((client, topic))
-            is_most = known is None or row["exchanges"] > known["exchanges"]
-            if enough and is_most and not fetches.get_past(row):
+        for number in Fetches(rows).stuck():
+            row, known = rows[number], best.get((client, topic))
+            if known is None or row["exchanges"] > known["exchanges"]:
                 best[client, topic] = row
     for (client, topic), row in sorted(best.items()):
         count, end = row["exchanges"], row["last_ns"]

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.signals.position_signals import AHEAD, NEAR, REPEATED, REPEATED_NS, SECOND, Fetches
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, fetch, produce
 
@@ -28,3 +32,39 @@ def test_commits_that_fall_behind_are_a_lag_though_fetches_run_ahead(tmp_path: P
     assert signal.measures["after"] == 40 * 50 - 39 * 10
     assert "processes topic orders" in signal.sentence
     assert 79 <= signal.measures["per_second"] <= 81
+
+
+def get_past(rows: list[dict[str, int]], own: dict[str, int]) -> bool:
+    later = (
+        row["exchanges"]
+        for row in rows
+        if row["offset"] > own["offset"] and own["first_ns"] < row["first_ns"] < own["last_ns"]
+    )
+    return sum(later) > AHEAD * own["exchanges"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), *[st.integers(0, 40)] * 2, st.integers(1, 9)), min_size=1))
+def test_readers_are_stuck_where_no_later_offsets_were_fetched_meanwhile(
+    fetches: list[tuple[int, int, int, int]],
+) -> None:
+    rows = [
+        {"offset": offset, "first_ns": at * SECOND, "last_ns": (at + lasted) * SECOND, "exchanges": count}
+        for offset, at, lasted, count in fetches
+    ]
+    stuck = [
+        number
+        for number, row in enumerate(rows)
+        if row["exchanges"] >= REPEATED
+        and row["last_ns"] - row["first_ns"] >= REPEATED_NS
+        and not get_past(rows, row)
+    ]
+    assert Fetches(rows).stuck() == stuck
+
+
+def test_a_reader_that_goes_on_far_ahead_is_not_stuck() -> None:
+    slow = {"offset": 0, "first_ns": 0, "last_ns": 9 * SECOND, "exchanges": 100}
+    before = {"first_ns": 0, "last_ns": 0, "exchanges": 1}
+    rows = [slow, *({"offset": offset} | before for offset in range(1, 2 * NEAR))]
+    assert Fetches(rows).stuck() == [0]
+    rows.append({"offset": 3 * NEAR, "first_ns": SECOND, "last_ns": SECOND, "exchanges": 201})
+    assert Fetches(rows).stuck() == []
