@@ -48,7 +48,7 @@ class ArrayBatch:
         """Return a column."""
         parts = self.parts[name]
         if len(parts) > 1:
-            parts[:] = [_joined(parts)]
+            parts[:] = [join_columns(parts)]
         return parts[0]
 
     def __getitem__(self, name: str) -> pa.Array:
@@ -145,7 +145,8 @@ def call_all() -> None:
     keep_present(read_only(np.zeros(1, np.int64)), read_only(np.ones(1, np.bool_)), np.zeros(1, np.int64))
 
 
-def _joined(parts: Sequence[ArrayColumn]) -> ArrayColumn:
+def join_columns(parts: Sequence[ArrayColumn]) -> ArrayColumn:
+    """Return the rows of columns of one kind as one column."""
     one = parts[0]
     if isinstance(one, NumberColumn):
         values, present = (

@@ -60,6 +60,16 @@ class CodedText:
         texts: list[str | None] = [*self.texts.to_pylist(), None]  # number -1 finds the last place
         return [texts[number] for number in self.numbers.tolist()]
 
+    def by_appearance(self) -> "CodedText":
+        """Return the same rows, texts numbered in the order in which rows first have them."""
+        rows = np.flatnonzero(self.numbers >= 0)[::-1]
+        first = np.full(len(self.texts) + 1, len(self.numbers))
+        first[self.numbers[rows]] = rows  # the last that is written stays
+        order = np.argsort(first[:-1], kind="stable")[: np.count_nonzero(first < len(self.numbers))]
+        number = np.full(len(first), -1)
+        number[order] = np.arange(len(order))
+        return CodedText(number[self.numbers], self.texts.take(pa.array(order)))
+
     def compact(self) -> "CodedText":
         """Return the same rows, with few texts that none of them has."""
         return self if len(self.texts) <= len(self.numbers) else code_text(self.arrow())

@@ -55,3 +55,11 @@ def test_values_as_python_has_them_are_those_of_arrow() -> None:
         for known in (present, present | True):
             column = NumberColumn(np.array([0, 0, 1]), known, kind)
             assert list(map(repr, column.tolist())) == list(map(repr, column.arrow().to_pylist()))
+
+
+def test_texts_are_numbered_in_the_order_in_which_rows_have_them() -> None:
+    for rows in ([6, 3, 0, 5], [], [1, 6], [4, 4, 2]):
+        coded = code_text(pa.array(TEXTS)).take(np.array(rows, np.int64)).by_appearance()
+        wanted = code_text(pa.array([TEXTS[row] for row in rows], pa.string()))
+        assert coded.numbers.tolist() == wanted.numbers.tolist()
+        assert coded.texts.to_pylist() == wanted.texts.to_pylist()

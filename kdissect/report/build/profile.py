@@ -8,6 +8,7 @@ counts for each of them. A profile by group has only requests that name a group,
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kdissect.report.aggregate.grouping import map_distinct
 from kdissect.report.model.limited import Limited, limited
 from kdissect.report.model.summary import BrokerRow, Profile, ProfileBy, ProfileRow, TopicRow
 from kdissect.report.query.call_table import CallTable, RankedGroups
@@ -55,9 +56,10 @@ def _row(ranked: RankedGroups, group: int, label: Callable[[list[Any]], Label]) 
 
 
 def _by_api(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
-    columns = (calls.calls.values(name) for name in ("api_key", "api_name", "api_version"))
+    columns = (calls.calls.column(name) for name in ("api_key", "api_name", "api_version"))
+    called, _ = map_distinct(lambda *api: api, *columns)
     versions: dict[tuple[int | None, str | None], set[int]] = {}
-    for key, name, version in zip(*columns, strict=True):
+    for key, name, version in called:
         if version is not None:
             versions.setdefault((key, name), set()).add(version)
 

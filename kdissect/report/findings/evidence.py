@@ -50,9 +50,8 @@ def spells(observations: Iterable[Observation], pause_ns: int) -> Iterator[list[
 
 def server_names(observations: Iterable[Observation]) -> str:
     """Return the addresses of the brokers of observations, as many as fit a line."""
-    locations = (observation.location for observation in observations)
-    names = {format_address(location.server_host or "?", location.server_port) for location in locations}
-    return listed(sorted(names), SERVERS_NAMED)
+    servers = {(one.location.server_host or "?", one.location.server_port) for one in observations}
+    return listed(sorted({format_address(*server) for server in servers}), SERVERS_NAMED)
 
 
 def count_exchanges(observations: Iterable[Observation]) -> int:

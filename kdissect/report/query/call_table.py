@@ -18,6 +18,7 @@ from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures
+from kdissect.tables.array_batch import ArrayColumn, join_columns
 from kdissect.tables.coded_text import CodedText, code_text
 
 
@@ -49,22 +50,29 @@ class CallTable:
         key = name, of_connections
         if key not in self._known:
             make = self._connection_column if of_connections else self._own_column
-            self._known[key] = code_text(make(name))
+            column = make(name)
+            # Numbers in the order of rows, which is fixed: groups that tie rank by them.
+            self._known[key] = column.by_appearance() if isinstance(column, CodedText) else code_text(column)
         return self._known[key]
 
-    def _own_column(self, name: str) -> pa.Array:
-        make = {"client_id": self._client_ids, "api_name": self._api_names}.get(name)
+    def _own_column(self, name: str) -> CodedText | pa.Array:
         tables = (self.calls, self.latencies)
-        return pa.concat_arrays(make() if make else [table.arrow(name) for table in tables])
+        if name == "client_id":
+            return self._client_ids(join_columns([table.text(name) for table in tables]))
+        if name == "api_name":
+            return pa.concat_arrays(self._api_names())
+        return pa.concat_arrays([table.arrow(name) for table in tables])
 
-    def _connection_column(self, name: str) -> pa.Array:
-        return self.facts.column_at(name, np.concatenate([self.rows, self.latency_rows]))
+    def _connection_column(self, name: str) -> CodedText | pa.Array:
+        column = self.facts.columns.column(name).take(np.concatenate([self.rows, self.latency_rows]))
+        return column if isinstance(column, CodedText) else column.arrow()
 
-    def _client_ids(self) -> list[pa.Array]:
-        return [
-            self.facts.client_ids(table.arrow("client_id"), rows)
-            for table, rows in ((self.calls, self.rows), (self.latencies, self.latency_rows))
-        ]
+    def _client_ids(self, own: ArrayColumn) -> CodedText:
+        """Return client ids of exchanges; an orphan response, which has none, gets that of its connection."""
+        both = join_columns([own, self._connection_column("client_id")])
+        assert isinstance(both, CodedText)
+        numbers, of_connection = np.split(both.numbers, 2)
+        return CodedText(np.where(numbers < 0, of_connection, numbers), both.texts)
 
     def _api_names(self) -> list[pa.Array]:
         """Return the API name of each row of calls, and of each row of latencies.

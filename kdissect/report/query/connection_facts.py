@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ OPTIONAL = {
     "response_time_ns": "response_first_ns",
 }
 """Fields of a location, and the columns that they are read from where a table has them."""
+
+LOCATION_FIELDS = tuple(field.name for field in fields(Location))
 
 OWN = ("capture_file", "request_packet", "response_packet", "connection", "partition")
 
@@ -130,6 +133,7 @@ def capture_locations(
     """
     rows, has = facts.rows(columns), set(columns.table.schema.names)
     # Columns, not a dictionary for each row: that took a fifth more.
+    none: list[None] = [None] * len(rows)
     values: dict[str, Iterable[Any]] = {
         "time_ns": times_ns,
         "client_id": facts.client_ids(columns.arrow("client_id"), rows).to_pylist(),
@@ -138,5 +142,4 @@ def capture_locations(
         **{name: facts.column_at(name, rows).to_pylist() for name in ADDRESS},
         **{field: columns.values(name) for field, name in OPTIONAL.items() if name in has},
     }
-    values.setdefault("detail", [None] * len(rows))
-    return [Location(**dict(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)]
+    return list(map(Location, *(values.get(name, none) for name in LOCATION_FIELDS)))

@@ -9,6 +9,10 @@ is far behind commits offsets that nobody else has. But if it fetches one topic,
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
+from kdissect.array_types import Bools
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.partials import Partial
 
@@ -33,17 +37,14 @@ def names_by_offsets(partial: Partial, positions: PartialTable, known: Collectio
 
     `positions` is a table of positions: offsets written, fetched and committed, and ends of logs.
     """
-    rows = partial.table(positions).select(COLUMNS)
-    unnamed = {
-        topic_id
-        for topic_id in rows.filter(rows["topic"].is_null())["topic_id"].unique().to_pylist()
-        if topic_id is not None and topic_id not in known
-    }
-    if not unnamed or rows["topic"].null_count == rows.num_rows:
+    columns = partial.columns(positions)
+    has_name = columns.present("topic")
+    unnamed = _unknown_ids(columns, ~has_name, known)
+    if not unnamed or not has_name.any():
         return {}
     names: dict[Place, set[str]] = defaultdict(set)
     places: dict[str, set[Place]] = defaultdict(set)
-    for row in rows.to_pylist():
+    for row in columns.dicts(*COLUMNS):
         offset = row["offset"] if row["end_offset"] is None else row["end_offset"]
         if row["partition"] is None or offset is None or offset < LEAST_OFFSET:
             continue
@@ -54,6 +55,13 @@ def names_by_offsets(partial: Partial, positions: PartialTable, known: Collectio
             places[row["topic_id"]].add(place)
     found = {topic_id: _name_at(names, own) for topic_id, own in places.items()}
     return {topic_id: name for topic_id, name in found.items() if name is not None}
+
+
+def _unknown_ids(columns: TableColumns, rows: Bools, known: Collection[str]) -> set[str]:
+    """Return the topic ids of some rows that are not known."""
+    ids = columns.text("topic_id")
+    numbers = np.unique(ids.numbers[rows & (ids.numbers >= 0)])
+    return set(ids.texts.take(numbers).to_pylist()) - set(known)
 
 
 def _name_at(names: Mapping[Place, Collection[str]], places: Collection[Place]) -> str | None:
@@ -72,10 +80,12 @@ def names_by_commits(partial: Partial, positions: PartialTable, known: Mapping[s
     The client commits no partition that it does not fetch, and no offset beyond the end of the log. A name
     that belongs to another id already is left out, and so is an id for which two clients have other names.
     """
+    columns = partial.columns(positions)
+    if not _unknown_ids(columns, columns.equals("kind", "fetched"), known):
+        return {}
     fetched: dict[Client, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
     committed: dict[Client, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
-    rows = partial.table(positions)
-    for row in rows.select((*COLUMNS, "kind", "client_id", "client_host")).to_pylist():
+    for row in columns.dicts(*COLUMNS, "kind", "client_id", "client_host"):
         client, partition, offset = (row["client_id"], row["client_host"]), row["partition"], row["offset"]
         if row["client_id"] is None or partition is None or offset is None:
             continue
