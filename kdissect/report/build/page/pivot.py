@@ -126,10 +126,10 @@ def _fitting(rows: FoldRows, details: Sequence[Detail], most: int, rest: bool = 
     """Return the finest pivot whose text fits; without `rest`, it leaves out topics not singled out."""
     heavy = _heaviest(rows)
     for detail in details:
-        slots, series = fold(rows, detail.clients, heavy[: detail.others], rest, LARGEST)
-        if json_size(series) <= most:
+        folded = fold(rows, detail.clients, heavy[: detail.others], rest, LARGEST)
+        if folded.json_size() <= most:
             break
-    return {"slots": slots, "series": series}
+    return {"slots": folded.slots, "series": folded.lists()}
 
 
 def find_slots(names: PageNames, columns: TableColumns) -> Int64s:

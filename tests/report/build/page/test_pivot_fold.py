@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kdissect.report.build.page.page_names import NO_REF, NOT_SINGLED_OUT
-from kdissect.report.build.page.pivot_fold import FoldRows, Slot, fold
+from kdissect.report.build.page.pivot_fold import FoldRows, Slot, fold, text_lengths
+from kdissect.report.build.page.size_budget import json_size
 
 SUMS, LARGEST = 5, 2
 
@@ -80,4 +81,10 @@ def test_all_at_once_is_one_by_one(seed: int, count: int, rest: bool) -> None:
     for clients, others in ((10, {0, 1, 1 << 40}), (3, {1}), (0, set())):
         expected = folded_one_by_one(slots, rows, clients, others, rest)
         found = fold(as_arrays(slots, rows), clients, others, rest, LARGEST)
-        assert repr(found) == repr(expected)  # the same types, too
+        assert repr((found.slots, found.lists())) == repr(expected)  # the same types, too
+        assert found.json_size() == json_size(found.lists())
+
+
+def test_texts_of_numbers_are_as_long_as_python_writes_them() -> None:
+    numbers = [sign * (10**digits - less) for digits in range(19) for less in (0, 1) for sign in (1, -1)]
+    assert text_lengths(np.array(numbers, np.int64)).tolist() == [len(str(number)) for number in numbers]
