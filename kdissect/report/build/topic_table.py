@@ -40,6 +40,7 @@ from kdissect.report.query.connection_facts import (
 )
 from kdissect.report.query.figures import LatencyGroups, latencies_of_calls
 from kdissect.report.query.topic_names import TopicNames
+from kdissect.tables.array_batch import join_columns
 
 VOLUMES = ("mentions", "errors", *AMOUNTS)
 CLIENT_VOLUMES = ("records", "record_bytes", "errors")
@@ -148,9 +149,10 @@ class TopicTables:
     ) -> dict[int, list[TopicClient]]:
         """Return the clients of each use, most bytes first."""
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
-        client_ids = pa.concat_arrays([flows.arrow("client_id"), calls.arrow("client_id")])
-        columns = [self.facts.client_ids(client_ids, rows)]
-        columns += [self.facts.column_at(name, rows) for name in CLIENT_COLUMNS]
+        columns = [
+            self.facts.clients(join_columns([table.text("client_id") for table in (flows, calls)]), rows)
+        ]
+        columns += [self.facts.columns.text(name).take(rows) for name in CLIENT_COLUMNS]
         use_of_row = np.concatenate([uses.flows, uses.calls])
         groups = group_rows(encode(pa.array(use_of_row)), *(encode(column) for column in columns))
         by_flow = replace(groups, of=groups.of[: flows.rows])
@@ -165,7 +167,7 @@ class TopicTables:
             highest_by_group(by_flow, flows.ints("last_ns"), present).tolist(),
         )
         names: list[Name] = list(
-            zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
+            zip(*(column.take(groups.first).tolist() for column in columns), strict=True)
         )
         use_of_group = use_of_row[groups.first].tolist()
         topics = [uses.topics[use] for use in use_of_group]

@@ -1,8 +1,6 @@
 """Observations and consumer lags from the tables of a partial, with names, addresses and locations."""
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,8 @@ def find_observations(partial: Partial, facts: ConnectionFacts, topics: TopicNam
     """Return the observations in the order of time."""
     columns = partial.columns(FINDING_INPUTS)
     order = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))
-    columns = columns.take(order[:MAX_OBSERVATIONS])
+    kept = order[:MAX_OBSERVATIONS]
+    columns = columns.take(kept[np.argsort(columns.ints("first_ns")[kept], kind="stable")])
     connections = facts.rows(columns)
     ends, software = (
         facts.column_at(name, connections).to_pylist() for name in ("last_time_ns", "client_software_name")
@@ -48,19 +47,20 @@ def find_observations(partial: Partial, facts: ConnectionFacts, topics: TopicNam
     for name in Observation._fields:
         if name not in values:
             values[name] = columns.values(name)
-    observations = map(Observation, *(values[name] for name in Observation._fields))
-    return Limited(tuple(_in_time(observations)), max(len(order) - MAX_OBSERVATIONS, 0))
+    observations = list(map(Observation, *(values[name] for name in Observation._fields)))
+    _order_moments(observations, columns.ints("first_ns"))
+    return Limited(tuple(observations), max(len(order) - MAX_OBSERVATIONS, 0))
 
 
-def _in_time(observations: Iterable[Observation]) -> Iterator[Observation]:
-    """Yield observations in the order of time, those of one moment in the order of their text.
+def _order_moments(observations: list[Observation], first_ns: Int64s) -> None:
+    """Order observations, which are in the order of time, by their text where they share a moment.
 
     The texts of all of them would take a fifth of the time of finding them, and few share a moment.
     """
-    moment = attrgetter("first_ns")
-    for _, together in groupby(sorted(observations, key=moment), moment):
-        first, *others = together
-        yield from sorted([first, *others], key=repr) if others else (first,)
+    edges = np.flatnonzero(np.r_[True, first_ns[1:] != first_ns[:-1], True])
+    for at in np.flatnonzero(np.diff(edges) > 1).tolist():
+        together = slice(edges[at], edges[at + 1])
+        observations[together] = sorted(observations[together], key=repr)
 
 
 def find_consumer_lags(

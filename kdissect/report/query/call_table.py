@@ -18,7 +18,7 @@ from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures
-from kdissect.tables.array_batch import ArrayColumn, join_columns
+from kdissect.tables.array_batch import join_columns
 from kdissect.tables.coded_text import CodedText, code_text
 
 
@@ -58,7 +58,8 @@ class CallTable:
     def _own_column(self, name: str) -> CodedText | pa.Array:
         tables = (self.calls, self.latencies)
         if name == "client_id":
-            return self._client_ids(join_columns([table.text(name) for table in tables]))
+            own = join_columns([table.text(name) for table in tables])
+            return self.facts.clients(own, np.concatenate([self.rows, self.latency_rows]))
         if name == "api_name":
             return pa.concat_arrays(self._api_names())
         return pa.concat_arrays([table.arrow(name) for table in tables])
@@ -66,13 +67,6 @@ class CallTable:
     def _connection_column(self, name: str) -> CodedText | pa.Array:
         column = self.facts.columns.column(name).take(np.concatenate([self.rows, self.latency_rows]))
         return column if isinstance(column, CodedText) else column.arrow()
-
-    def _client_ids(self, own: ArrayColumn) -> CodedText:
-        """Return client ids of exchanges; an orphan response, which has none, gets that of its connection."""
-        both = join_columns([own, self._connection_column("client_id")])
-        assert isinstance(both, CodedText)
-        numbers, of_connection = np.split(both.numbers, 2)
-        return CodedText(np.where(numbers < 0, of_connection, numbers), both.texts)
 
     def _api_names(self) -> list[pa.Array]:
         """Return the API name of each row of calls, and of each row of latencies.

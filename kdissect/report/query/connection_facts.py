@@ -19,6 +19,8 @@ from kdissect.report.model.summary import ClientName
 from kdissect.report.partials import Partial
 from kdissect.report.query.figures import ConnectionFlags
 from kdissect.report.query.topic_names import TopicNames
+from kdissect.tables.array_batch import ArrayColumn, join_columns
+from kdissect.tables.coded_text import CodedText
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")
@@ -84,7 +86,15 @@ class ConnectionFacts:
         return silent
 
     def rows(self, connection: TableColumns) -> Int64s:
-        """Return the row in these facts of each row's `connection`, -1 where there is none."""
+        """Return the row in these facts of each row's `connection`, -1 where there is none.
+
+        The facts are those of the same capture, so many who ask for a table share one search.
+        """
+        rows: Int64s
+        (rows,) = connection.derived("row of the connection", make=lambda: (self._find(connection),))
+        return rows
+
+    def _find(self, connection: TableColumns) -> Int64s:
         wanted = connection.ints("connection")
         if not len(self.numbers):
             return np.full(len(wanted), -1, np.int64)
@@ -94,6 +104,13 @@ class ConnectionFacts:
     def column_at(self, name: str, rows: Int64s) -> pa.Array:
         """Return a column at rows that `rows` returned, null for -1."""
         return self.columns.arrow(name).take(nullable_ints(rows, rows >= 0))
+
+    def clients(self, own: ArrayColumn, rows: Int64s) -> CodedText:
+        """Return what `client_ids` does, as numbers of texts."""
+        both = join_columns([own, self.columns.text("client_id").take(rows)])
+        assert isinstance(both, CodedText)
+        numbers, of_connection = np.split(both.numbers, 2)
+        return CodedText(np.where(numbers < 0, of_connection, numbers), both.texts)
 
     def client_ids(self, column: pa.Array, rows: Int64s) -> pa.Array:
         """Return client ids of exchanges; an orphan response, which has none, gets that of its connection."""

@@ -177,9 +177,9 @@ def _topics(context: SignalContext) -> Mapping[str, set[str]]:
     """Return the topics that each client wrote or read."""
     topics: dict[str, set[str]] = defaultdict(set)
     for table in (LOAD, READS):
-        for row in context.rows(table):
-            if row["name"] is not None:
-                topics[row["client"]].add(row["name"])
+        for client, topic in context.values(table, "client", "name"):
+            if topic is not None:
+                topics[client].add(topic)
     return topics
 
 

@@ -115,20 +115,20 @@ class ClientFacts:
     def written(self) -> dict[str, set[str]]:
         """Return the topics that each client wrote to."""
         found: dict[str, set[str]] = defaultdict(set)
-        for row in self._context.rows(LOAD):
-            topic = row["name"]
-            if row["api_key"] == ApiKey.PRODUCE and topic is not None:
-                found[row["client"]].add(topic)
+        for api, client, topic in self._context.values(LOAD, "api_key", "client", "name"):
+            if api == ApiKey.PRODUCE and topic is not None:
+                found[client].add(topic)
         return found
 
     @cached_property
     def _first_records(self) -> dict[str, int]:
         """Return when records of each topic were first written or fetched."""
         first: dict[str, int] = {}
-        for row in self._context.rows(COMMITTED):
-            topic = row["name"]
-            if topic is not None and row["kind"] in ("written", "fetched") and row["offset"] is not None:
-                first[topic] = min(-row["order_ns"], first.get(topic, -row["order_ns"]))
+        for topic, kind, offset, order_ns in self._context.values(
+            COMMITTED, "name", "kind", "offset", "order_ns"
+        ):
+            if topic is not None and kind in ("written", "fetched") and offset is not None:
+                first[topic] = min(-order_ns, first.get(topic, -order_ns))
         return first
 
     def had_records(self, topics: Iterable[str], time_ns: int) -> bool:

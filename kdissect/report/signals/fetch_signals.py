@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from kdissect.report.timeline.signal_tables import LOAD, PACE
 from kdissect.report.wording import client_text
 from kdissect.text import format_clock, format_count, format_duration, format_size
 
-Row = dict[str, Any]
 SECOND = 10**9
 FETCH_KINDS = (
     SignalKind("fetches_small", "fetches bring little though more is there", SignalCounts.NOTHING),
@@ -43,39 +42,44 @@ ENDED_NS = 5 * SECOND
 class FetchStep(NamedTuple):
     """Fetches of a partition in one step of time that found records, and how many more records were there."""
 
-    row: Row
+    first_ns: int
+    last_ns: int
+    exchanges: int
+    records: int
+    record_bytes: int
     left: int
 
     @property
     def is_small(self) -> bool:
         """Return whether they brought little, and much more was there."""
-        records, count = int(self.row["records"]), int(self.row["exchanges"])
-        is_small = int(self.row["record_bytes"]) <= SMALL_BYTES * count
-        return is_small and self.left >= max(TIMES_MORE * records // count, MORE_RECORDS)
+        is_small = self.record_bytes <= SMALL_BYTES * self.exchanges
+        return is_small and self.left >= max(TIMES_MORE * self.records // self.exchanges, MORE_RECORDS)
 
 
 def fetch_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about fetches."""
     positions = context.shared(LogPositions)
     found: dict[tuple[str, str], list[FetchStep]] = defaultdict(list)
-    for row in context.rows(LOAD):
-        client, topic = row["client"], row["name"]
-        if row["api_key"] != ApiKey.FETCH or not row["records"]:
-            continue
-        if topic is not None and not BROKERS_OWN.fullmatch(row["client_id"] or ""):
-            own = positions.fetched.get((client, topic), {}).get(row["partition"], [])
-            found[client, topic].append(FetchStep(row, _left(own, row)))
+    names = ("api_key", "client_id", "client", "name", "partition", *FetchStep._fields[:-1])
+    for api, client_id, client, topic, partition, *figures in context.values(LOAD, *names):
+        first_ns, last_ns, exchanges, records, size = figures
+        is_other = api != ApiKey.FETCH or not records or topic is None
+        if not is_other and not BROKERS_OWN.fullmatch(client_id or ""):
+            own = positions.fetched.get((client, topic), {}).get(partition, [])
+            left = _left(own, (first_ns, last_ns), records // exchanges)
+            step = FetchStep(first_ns, last_ns, exchanges, records, size, left)
+            found[client, topic].append(step)
     for (client, topic), fetches in sorted(found.items()):
         if (signal := _small(context, client, topic, fetches)) is not None:
             yield signal
 
 
-def _left(positions: Sequence[Position], row: Row) -> int:
-    """Return how many records were behind what the fetches of a row brought, 0 if that is not known."""
-    at = bisect_right(positions, row["last_ns"], key=attrgetter("time_ns")) - 1
-    if at < 0 or positions[at].time_ns < row["first_ns"]:
+def _left(positions: Sequence[Position], span_ns: tuple[int, int], records: int) -> int:
+    """Return how many records were behind those that fetches of a span brought, 0 if that is not known."""
+    at = bisect_right(positions, span_ns[1], key=attrgetter("time_ns")) - 1
+    if at < 0 or positions[at].time_ns < span_ns[0]:
         return 0
-    return positions[at].end - positions[at].offset - int(row["records"] // row["exchanges"])
+    return positions[at].end - positions[at].offset - records
 
 
 def _small_run(fetches: Sequence[FetchStep]) -> list[FetchStep]:
@@ -83,16 +87,16 @@ def _small_run(fetches: Sequence[FetchStep]) -> list[FetchStep]:
 
     A consumer that has caught up gets little, too, since no more is there.
     """
-    ordered = sorted(fetches, key=lambda one: one.row["first_ns"])
+    ordered = sorted(fetches, key=lambda one: one.first_ns)
     run: list[FetchStep] = []
     small = count = last = 0
     for one in ordered:
         if not (one.is_small or run):
             continue
-        count += one.row["exchanges"]
+        count += one.exchanges
         if one.is_small:
             run.append(one)
-            small += one.row["exchanges"]
+            small += one.exchanges
             if small >= SMALL_SHARE * count:
                 last = len(run)
     return run[:last]
@@ -101,10 +105,10 @@ def _small_run(fetches: Sequence[FetchStep]) -> list[FetchStep]:
 def _small(context: SignalContext, client: str, topic: str, fetches: Sequence[FetchStep]) -> Signal | None:
     small = _small_run(fetches)
     count, records, size = (
-        sum(one.row[name] for one in small) for name in ("exchanges", "records", "record_bytes")
+        sum(getattr(one, name) for one in small) for name in ("exchanges", "records", "record_bytes")
     )
-    begin = small[0].row["first_ns"] if small else 0
-    last = max((one.row["last_ns"] for one in small), default=0)
+    begin = small[0].first_ns if small else 0
+    last = max((one.last_ns for one in small), default=0)
     if count < LEAST_FETCHES or last - begin < LEAST_NS:
         return None
     facts = context.shared(ClientFacts)

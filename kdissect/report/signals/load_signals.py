@@ -64,13 +64,19 @@ RESTARTS, LIFE_NS, AWAY_NS = 5, (SECOND // 3, 30 * SECOND), 15 * SECOND
 """So many lives of a process, each so long, with less than this between them: it does not stay alive."""
 
 
+LOAD_COLUMNS = (
+    *("api_key", "client", "name", "partition", "exchanges", "batches", "records", "record_bytes"),
+    *("first_ns", "last_ns"),
+)
+
+
 def load_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about load."""
     yield from _metadata(context)
     yield from _connections(context)
     yield from _restarts(context)
     yield from _retries(context)
-    load = context.rows(LOAD)
+    load = context.rows(LOAD, *LOAD_COLUMNS)
     yield from _commits(context, load)
     yield from _tiny(context, load)
     yield from _hot(context, load)

@@ -57,6 +57,11 @@ class Lag(NamedTuple):
         return Lag(self.times[at:], self.records[at:], before, max(self.records[-1] - before, 0))
 
 
+POSITION_COLUMNS = (
+    *("client", "client_id", "name", "partition", "kind", "group_id", "order_ns", "offset", "end_offset"),
+)
+
+
 class LogPositions:
     """Positions of readers and writers by partition, and what follows from them."""
 
@@ -76,21 +81,21 @@ class LogPositions:
         self._read()
 
     def _read(self) -> None:
-        rows = self._context.rows(COMMITTED)
-        for row in sorted(rows, key=lambda row: (-row["order_ns"], row["offset"] or 0)):
-            client, topic, partition = row["client"], row["name"], row["partition"]
-            if topic is None or partition is None or row["offset"] is None:
+        columns = self._context.table(COMMITTED)
+        rows = list(self._context.values(COMMITTED, *POSITION_COLUMNS))
+        for at in np.lexsort((columns.ints("offset"), -columns.ints("order_ns"))).tolist():
+            client, client_id, topic, partition, kind, group, order_ns, offset, end = rows[at]
+            if topic is None or partition is None or offset is None:
                 continue
-            position = Position(-row["order_ns"], row["offset"], row["end_offset"] or 0)
-            if row["kind"] == "absent":
-                self.absent[client, row["group_id"] or "?", topic][partition].append(position.time_ns)
-                continue
-            if row["kind"] == "committed":
-                self.committed[client, row["group_id"] or "?", topic][partition].append(position)
-                continue
-            self._ends[topic, partition].append((position.time_ns, position.end))
-            if row["kind"] == "fetched" and not BROKERS_OWN.fullmatch(row["client_id"] or ""):
-                self.fetched[client, topic][partition].append(position)
+            position = Position(-order_ns, offset, end or 0)
+            if kind == "absent":
+                self.absent[client, group or "?", topic][partition].append(position.time_ns)
+            elif kind == "committed":
+                self.committed[client, group or "?", topic][partition].append(position)
+            else:
+                self._ends[topic, partition].append((position.time_ns, position.end))
+                if kind == "fetched" and not BROKERS_OWN.fullmatch(client_id or ""):
+                    self.fetched[client, topic][partition].append(position)
 
     @cached_property
     def ends(self) -> dict[Partition, tuple[list[int], list[int]]]:

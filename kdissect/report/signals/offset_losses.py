@@ -75,9 +75,11 @@ def _committed(
 def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
     """Return when clients got records last at each offset of a partition, and that offset."""
     found: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
-    for row in context.rows(READS):
-        if row["name"] is not None and row["partition"] is not None and row["offset"] is not None:
-            found[row["client"], row["name"], row["partition"]].append((row["last_ns"], row["offset"]))
+    for client, topic, partition, last_ns, offset in context.values(
+        READS, "client", "name", "partition", "last_ns", "offset"
+    ):
+        if topic is not None and partition is not None and offset is not None:
+            found[client, topic, partition].append((last_ns, offset))
     return found
 
 

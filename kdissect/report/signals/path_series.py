@@ -68,6 +68,13 @@ class Episode(NamedTuple):
     measures: dict[str, int]
 
 
+PATH_COLUMNS = (
+    *("client_host", "server_host", "to_server", "begin_ns", "first_ns", "last_ns", "segments", "repeated"),
+    *("repeated_first_ns", "ack_min_ns", "ack_max_ns", "reply_min_ns", "reply_max_ns", "largest_acked"),
+    "attempt_repeats",
+)
+
+
 class PathSeries:
     """The steps and standstills of all paths."""
 
@@ -78,7 +85,7 @@ class PathSeries:
     def steps(self) -> dict[Direction, list[PathStep]]:
         """Return the steps of each direction by time."""
         rows: dict[tuple[Direction, int], list[dict[str, Any]]] = defaultdict(list)
-        for row in self._context.rows(PATHS):
+        for row in self._context.rows(PATHS, *PATH_COLUMNS):
             direction = _direction(row)
             if direction is not None:
                 rows[direction, row["begin_ns"]].append(row)

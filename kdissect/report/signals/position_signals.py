@@ -31,6 +31,9 @@ ENDED_NS = 5 * SECOND
 """A signal that was seen this shortly before the end of the capture lasts to its end."""
 
 
+READ_COLUMNS = ("client", "name", "partition", "offset", "first_ns", "last_ns", "exchanges")
+
+
 def position_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about positions."""
     facts = context.shared(ClientFacts)
@@ -40,7 +43,7 @@ def position_signals(context: SignalContext) -> Iterator[Signal]:
 def _reads(context: SignalContext) -> dict[tuple[str, str, int], list[Row]]:
     """Return the offsets at which fetches found records, by client, topic and partition."""
     found: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-    for row in context.rows(READS):
+    for row in context.rows(READS, *READ_COLUMNS):
         if row["offset"] is not None and row["partition"] is not None and row["name"] is not None:
             found[row["client"], row["name"], row["partition"]].append(row)
     return found

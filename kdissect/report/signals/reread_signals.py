@@ -18,6 +18,7 @@ from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.position_signals import READ_COLUMNS
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE, READS
 from kdissect.report.wording import client_text, counted, listed
@@ -66,7 +67,7 @@ def _reads(context: SignalContext) -> dict[tuple[str, str], dict[int, list[Row]]
     """Return the offsets at which members of groups got records, by group and topic, then partition."""
     groups = context.shared(ClientFacts).groups
     found: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in context.rows(READS):
+    for row in context.rows(READS, *READ_COLUMNS):
         topic = row["name"]
         if topic is not None and row["partition"] is not None and row["offset"] is not None:
             for group in groups.get(row["client"], ()):

@@ -12,7 +12,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -71,7 +71,7 @@ def _silences(context: SignalContext) -> Iterator[Signal]:
         spans = _gaps(replies, np.flatnonzero(names.equal(name)), (context.begin_ns, context.end_ns))
         for begin, end in spans:
             waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
-            silent = np.unique(rows[waiting])
+            silent = distinct_numbers(rows[waiting], len(context.facts.numbers))
             if len(silent) >= SILENT_CONNECTIONS or _is_only_one(context, number, silent, (begin, end)):
                 pace = _rival_reaction_ns(context, fetches, name, (begin, end))
                 yield from _silence(context, name, waits, waiting, rows, (begin, end), pace)
@@ -97,9 +97,9 @@ def _waiting(waits: TableColumns, of_server: Bools, begin: int, end: int, captur
     began = waits.ints("first_begin_ns")
     over = of_server & (began <= end - SILENT_NS)
     over &= np.where(answered, waits.ints("last_end_ns") >= end, waits.ints("last_begin_ns") >= begin)
-    patient = np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
-    over &= answered | ~patient
-    return np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
+    rows = np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
+    patient = np.isin(waits.ints("api_key")[rows], [*GROUP_BARRIERS, *LONG_POLLS])
+    return rows[answered[rows] | ~patient]
 
 
 def _is_only_one(context: SignalContext, number: int, silent: Int64s, span: tuple[int, int]) -> bool:
@@ -119,7 +119,7 @@ def _silence(
     span: tuple[int, int],
     rival_reaction_ns: int,
 ) -> Iterator[Signal]:
-    silent = np.unique(connections[waiting])
+    silent = distinct_numbers(connections[waiting], len(context.facts.numbers))
     earliest = int(waits.ints("first_begin_ns")[waiting].min())
     begin = max(span[0], min(earliest, span[1]))
     begin = span[0] if begin - span[0] < SECOND else begin

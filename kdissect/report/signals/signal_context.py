@@ -1,20 +1,20 @@
 """Inputs of signals: merged tables, facts of connections, names, and what rules found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers
 from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
 from kdissect.report.query.topic_names import Address, TopicNames
-from kdissect.report.signals.named_rows import named_dicts
+from kdissect.report.signals.named_rows import NamedColumns
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
@@ -70,7 +70,8 @@ class SignalContext:
         silent = silent_addresses(addresses, columns.values("protocol"))
         self.servers = ServerNames(addresses, partial.columns(BROKERS).dicts(), fetchers, silent)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
-        self._rows: dict[PartialTable, list[dict[str, Any]]] = {}
+        self._rows: dict[tuple[PartialTable, tuple[str, ...]], list[dict[str, Any]]] = {}
+        self._named_columns: dict[PartialTable, NamedColumns] = {}
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:
         """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""
@@ -92,11 +93,21 @@ class SignalContext:
         """Return a table of the partial."""
         return self.partial.columns(part)
 
-    def rows(self, part: PartialTable) -> list[dict[str, Any]]:
-        """Return the rows of a table as `named_dicts` makes them: once, and nobody changes them."""
-        if part not in self._rows:
-            self._rows[part] = named_dicts(self.table(part), self.topics)
-        return self._rows[part]
+    def values(self, part: PartialTable, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Return what each row of a table has in some columns (see `NamedColumns`)."""
+        return self._named(part).values(*names)
+
+    def rows(self, part: PartialTable, *names: str) -> list[dict[str, Any]]:
+        """Return the rows of a table with some columns or all: made once, and nobody changes them."""
+        key = part, names
+        if key not in self._rows:
+            self._rows[key] = self._named(part).dicts(*names)
+        return self._rows[key]
+
+    def _named(self, part: PartialTable) -> NamedColumns:
+        if part not in self._named_columns:
+            self._named_columns[part] = NamedColumns(self.table(part), self.topics)
+        return self._named_columns[part]
 
     @cached_property
     def grid(self) -> Grid | None:
@@ -179,11 +190,11 @@ class SignalContext:
 
     def clients_of(self, rows: Int64s) -> tuple[str, ...]:
         """Return the names of the clients of connections, each once, in order."""
-        numbers = np.unique(self.connections.client[rows])
+        numbers = distinct_numbers(self.connections.client[rows], len(self.client_names))
         return tuple(self.client_names[number] for number in numbers.tolist())
 
     def clients_at(self, rows: Int64s) -> tuple[str, ...]:
         """Return the clients with an id at the hosts of attempts to connect, which have no id themselves."""
-        talking = np.isin(self.connections.host, np.unique(self.connections.host[rows]))
+        talking = np.isin(self.connections.host, self.connections.host[rows])
         talking &= self.connections.talks & self.facts.columns.present("client_id")
         return self.clients_of(np.flatnonzero(talking))

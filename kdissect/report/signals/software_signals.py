@@ -8,7 +8,7 @@ clients whose ids differ in a number at the end.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,11 +17,12 @@ import numpy as np
 
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.schema.registry import api_name
+from kdissect.report.aggregate.grouping import map_distinct
 from kdissect.report.aggregate.histogram import middle
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
-from kdissect.report.signals.named_rows import named_dicts
+from kdissect.report.signals.named_rows import NamedColumns
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import LOAD, PACE, PACE_CELL_BITS
 from kdissect.report.wording import client_text, counted, software_text
@@ -102,17 +103,19 @@ def software_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _changes(context: SignalContext) -> Iterator[NewVersion]:
     columns = context.facts.columns
-    names = ("client_id", "client_host", "client_software_name", "client_software_version", "first_time_ns")
+    names = ("client_id", "client_software_name", "client_software_version")
+    told, of = map_distinct(_version_of, *map(columns.column, names))
+    distinct = {one for one in told if one is not None}
+    count = Counter((service, software) for service, software, _ in distinct)
+    several = np.array([one is not None and count[one[:2]] > 1 for one in told], bool)
+    chosen = np.flatnonzero(several[of] & columns.present("first_time_ns")) if several.any() else of[:0]
+    rows = columns.take(chosen)
     services: dict[tuple[str, str], dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    rows = zip(*(columns.values(name) for name in names), strict=True)
-    for client_id, host, software, version, first in rows:
-        if not client_id or first is None:
-            continue
-        seen = first, client_text(client_id, host)
-        if named := IN_ID.match(client_id):
-            services[named["name"], named["name"]][named["version"]].append(seen)
-        elif software and version:
-            services[STEM.sub("", client_id) or client_id, software][version].append(seen)
+    for number, client_id, host, first in zip(
+        of[chosen].tolist(), *map(rows.values, ("client_id", "client_host", "first_time_ns")), strict=True
+    ):
+        service, software, version = told[number] or ("", "", "")
+        services[service, software][version].append((first, client_text(client_id, host)))
     for (service, software), versions in sorted(services.items()):
         ordered = sorted(versions.items(), key=lambda item: min(item[1]))
         for (old, before), (new, after) in pairwise(ordered):
@@ -123,12 +126,23 @@ def _changes(context: SignalContext) -> Iterator[NewVersion]:
             yield NewVersion(service, software, (old, new), begin, sides)
 
 
+def _version_of(
+    client_id: str | None, software: str | None, version: str | None
+) -> tuple[str, str, str] | None:
+    """Return the service of a client, what has a version there, and the version; None if none is known."""
+    if client_id and "." in client_id and (named := IN_ID.match(client_id)):
+        return named["name"], named["name"], named["version"]
+    if client_id and software and version:
+        return STEM.sub("", client_id) or client_id, software, version
+    return None
+
+
 def _rows(context: SignalContext, wanted: bool) -> tuple[list[Row], list[Row]]:
     """Return the rows of PACE and LOAD with the names of their clients; none if nothing changed."""
     if not wanted:
         return [], []
     # Not `context.rows`, which would keep them until the report is done.
-    pace, load = (named_dicts(context.table(part), context.topics) for part in (PACE, LOAD))
+    pace, load = (NamedColumns(context.table(part), context.topics).dicts() for part in (PACE, LOAD))
     return pace, load
 
 

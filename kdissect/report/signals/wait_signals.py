@@ -11,7 +11,13 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
-from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
+from kdissect.report.aggregate.grouping import (
+    TableColumns,
+    distinct_numbers,
+    encode,
+    group_rows,
+    sum_by_group,
+)
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -106,7 +112,7 @@ def _open(context: SignalContext) -> Iterator[Signal]:
 
 
 def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str) -> Signal:
-    connections = np.unique(context.facts.rows(waits)[own])
+    connections = distinct_numbers(context.facts.rows(waits)[own], len(context.facts.numbers))
     exchanges, begins = waits.ints("exchanges")[own], waits.ints("first_begin_ns")[own]
     requests, begin = int(exchanges.sum()), int(begins.min())
     longest = format_duration(context.end_ns - begin)

@@ -14,6 +14,7 @@ from kdissect.report.aggregate.grouping import (
     TableColumns,
     coarser,
     counted_latencies,
+    distinct_numbers,
     encode,
     encode_numbers,
     encode_range,
@@ -186,3 +187,9 @@ def test_rows_are_taken_of_arrow_and_of_arrays():
         assert taken.filter(np.array([False, True])).values("text") == ["a"]
         assert columns.dicts() == table.to_pylist()
         assert taken.dicts("text", "other") == [{"text": "b", "other": None}, {"text": "a", "other": 1}]
+
+
+@given(st.lists(st.integers(0, 50), max_size=80))
+def test_distinct_numbers_are_those_of_a_set(numbers):
+    found = distinct_numbers(np.array(numbers, np.int64), 51)
+    assert found.tolist() == sorted(set(numbers))

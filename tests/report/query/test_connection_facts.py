@@ -9,6 +9,7 @@ from kdissect.report.model.findings import Location
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.query.connection_facts import capture_locations, client_name, read_connection_facts
 from kdissect.report.query.topic_names import TopicNames
+from kdissect.tables.coded_text import code_text
 from tests.helpers import paper_capture
 from tests.helpers.paper_capture import ORDERS_ID
 from tests.helpers.report_rows import connection, tables
@@ -31,7 +32,9 @@ def test_rows_are_found_by_number(facts):
 
 def test_a_response_without_client_id_gets_that_of_its_connection(facts):
     rows = facts.rows(numbers(1, 2))
-    assert facts.client_ids(pa.array(["own", None]), rows).to_pylist() == ["own", "billing"]
+    own = pa.array(["own", None])
+    assert facts.client_ids(own, rows).to_pylist() == ["own", "billing"]
+    assert facts.clients(code_text(own), rows).tolist() == ["own", "billing"]
 
 
 def test_lost_bytes_make_a_connection_doubtful(facts):

@@ -7,7 +7,7 @@ from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import NAMES
 from kdissect.report.partials import Partial
 from kdissect.report.query.topic_names import TopicNames
-from kdissect.report.signals.named_rows import client_rows, name_rows, named_dicts, server_rows
+from kdissect.report.signals.named_rows import NamedColumns, client_rows, name_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames
 
 CLIENTS = TableColumns(
@@ -65,11 +65,14 @@ def test_rows_of_python_have_the_names_that_their_columns_tell() -> None:
         Partial({NAMES.name: pa.table({"topic_id": ["id-1"], "topic": ["orders"]}, NAMES.schema)})
     )
     table = CLIENTS.table.slice(0, 2).append_column("topic", pa.array([None, "audit"]))
-    assert [row["client"] for row in named_dicts(TableColumns(table), topics)] == [
+    assert [row["client"] for row in NamedColumns(TableColumns(table), topics).dicts()] == [
         "orders at 10.0.0.2",
         "(no client id) at 10.0.0.9",
     ]
     table = table.append_column("topic_id", pa.array(["id-1", None]))
-    rows = named_dicts(TableColumns(table), topics)
+    rows = NamedColumns(TableColumns(table), topics).dicts()
     assert [row["name"] for row in rows] == ["orders", "audit"]
     assert [{name: row[name] for name in table.column_names} for row in rows] == table.to_pylist()
+    some = NamedColumns(TableColumns(table), topics)
+    assert list(some.values("name", "topic_id")) == [("orders", "id-1"), ("audit", None)]
+    assert some.dicts("name") == [{"name": "orders"}, {"name": "audit"}]

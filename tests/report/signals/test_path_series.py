@@ -26,7 +26,9 @@ def series_of(steps: Sequence[Row], spans: Sequence[Row] = ()) -> PathSeries:
             "tcp_spans": pa.Table.from_pylist(list(spans), schema=TCP_SPANS),
         }
     )
-    return PathSeries(cast("Any", SimpleNamespace(partial=partial)))
+    return PathSeries(
+        cast("Any", SimpleNamespace(rows=lambda part, *names: partial.columns(part).dicts(*names)))
+    )
 
 
 def test_ports_and_roles_of_a_direction_are_added_up() -> None:
