@@ -131,14 +131,12 @@ def _together(part: PartialTable, tables: list[pa.Table | ArrayBatch]) -> pa.Tab
     if len(tables) == 1:
         return tables[0]
     together = join_rows(part, tables)
-    if _share_no_connection(part, tables, together):
+    if _share_no_connection(part, tables):
         return together
     return limit_rows(part, roll_up(part, together))
 
 
-def _share_no_connection(
-    part: PartialTable, tables: Sequence[pa.Table | ArrayBatch], together: ArrayBatch
-) -> bool:
+def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> bool:
     """Return whether no row of a table can meet one of another: their connections are all different.
 
     Tasks share no connections, and the tables that grow with connections are the large ones. Grouping their
@@ -146,8 +144,8 @@ def _share_no_connection(
     """
     if part.most or CONNECTION not in dict(part.keys):
         return False
-    different = sum(len(pc.unique(table[CONNECTION])) for table in tables)
-    return different == len(pc.unique(together[CONNECTION]))
+    of_each = pa.concat_arrays([pc.unique(table[CONNECTION]) for table in tables])
+    return len(of_each) == len(pc.unique(of_each))
 
 
 def to_arrow(partial: Partial, coded: bool = False) -> pa.RecordBatch:

@@ -8,8 +8,9 @@ light rows stay separate, but not their sums.
 import numpy as np
 import pyarrow as pa
 
-from kdissect.array_types import Int64s
+from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import (
+    Codes,
     RowGroups,
     TableColumns,
     encode,
@@ -23,7 +24,8 @@ from kdissect.report.aggregate.partial_tables import (
     roll_up,
     roll_up_groups,
 )
-from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column
+from kdissect.tables.coded_text import CodedText
 
 
 def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
@@ -36,14 +38,14 @@ def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
         return _earliest(part, plain_rows(part, rows))
     for names in part.spare:
         if rows.num_rows > part.most:
-            rows = _without(part, plain_rows(part, rows), names)
+            rows = _without(part, array_rows(part, rows), names)
     return array_rows(part, rows)
 
 
-def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> ArrayBatch:
+def _without(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -> ArrayBatch:
     """Return the table with `names` null but for the heaviest values, which have at most half of the rows."""
     columns = TableColumns(table)
-    groups = group_rows(*(encode(columns.arrow(name)) for name in names))
+    groups = group_rows(*(_codes_in_order(table.column(name)) for name in names))
     weight, rows = (
         sum_by_group(groups, columns.ints(part.sums[0])),
         np.bincount(groups.of, minlength=groups.count),
@@ -57,16 +59,21 @@ def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> Arr
 def _earliest(part: PartialTable, table: pa.Table) -> ArrayBatch:
     table = table.sort_by([(part.earliest, "ascending"), *((name, "ascending") for name, _ in part.keys)])
     late = np.arange(table.num_rows) >= part.most // 2
-    return roll_up(part, _nulled(table, tuple(name for name, _ in part.keys), late))
+    names = tuple(name for name, _ in part.keys)
+    return roll_up(part, _nulled(array_rows(part, table), names, late))
 
 
-def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Table:
-    for name in names:
-        at = table.schema.get_field_index(name)
-        kept = np.where(rows, -1, np.arange(table.num_rows))
-        column = table.column(name).combine_chunks().take(pa.array(kept, mask=rows))
-        table = table.set_column(at, table.schema.field(at), column)
-    return table
+def _codes_in_order(column: ArrayColumn) -> Codes:
+    """Return codes in the order of rows, by which values that weigh the same are kept."""
+    return encode(column.by_appearance() if isinstance(column, CodedText) else arrow_column(column))
+
+
+def _nulled(table: ArrayBatch, names: tuple[str, ...], rows: Bools) -> ArrayBatch:
+    """Return the table with some columns null in the rows of a mask."""
+    kept = np.where(rows, -1, np.arange(table.num_rows))
+    columns = {name: table.column(name) for name in table.schema.names}
+    parts = {name: [column.take(kept) if name in names else column] for name, column in columns.items()}
+    return ArrayBatch(parts, table.schema, table.num_rows)
 
 
 def _in_runs(part: PartialTable, table: pa.Table) -> ArrayBatch:
