@@ -23,6 +23,7 @@ from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
+    CALLS,
     CONNECTION_FACTS,
     FINDING_INPUTS,
     FIRST_SEEN,
@@ -33,6 +34,7 @@ from kdissect.report.aggregate.partial_tables import (
     array_rows,
     coded_rows,
     join_rows,
+    order_rows,
     plain_rows,
     roll_up,
 )
@@ -50,6 +52,9 @@ from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
 CONNECTION = "connection"
+ORDERED = (CALLS.name, CONNECTION_FACTS.name)
+"""Large tables that a report needs in the order of their keys."""
+
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial in transport: one row for each table, which is an Arrow IPC stream."""
 
@@ -174,7 +179,8 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
-        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
+        rows = _unpacked(ALL_TABLES[name], packed.pop(name))
+        merged[name] = order_rows(ALL_TABLES[name], rows) if name in ORDERED else rows
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 

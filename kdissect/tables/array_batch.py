@@ -41,7 +41,7 @@ class LateColumns(dict[str, list[ArrayColumn]]):
 class ArrayBatch:
     """Some rows of a table: the parts of each column, by its name."""
 
-    def __init__(self, parts: Mapping[str, list[ArrayColumn]], schema: pa.Schema, rows: int) -> None:
+    def __init__(self, parts: dict[str, list[ArrayColumn]], schema: pa.Schema, rows: int) -> None:
         self.parts, self.schema, self.num_rows = parts, schema, rows
 
     def column(self, name: str) -> ArrayColumn:
@@ -91,6 +91,17 @@ def array_batch(
     """Return columns of a table, some of which Arrow may have, as a batch."""
     parts = {name: [array_column(columns[name])] for name in schema.names}
     return ArrayBatch(parts, schema, len(parts[schema.names[0]][0]))
+
+
+def give_rows(batch: ArrayBatch, rows: Int64s) -> ArrayBatch:
+    """Return some rows of a batch that nobody else has: it gives up each column that is asked for."""
+
+    def make(name: str) -> list[ArrayColumn]:
+        column = batch.column(name)
+        del batch.parts[name]
+        return [column.take(rows)]
+
+    return ArrayBatch(LateColumns(make), batch.schema, len(rows))
 
 
 def join_batches(batches: Sequence[ArrayBatch]) -> ArrayBatch:

@@ -122,5 +122,6 @@ def test_columns_are_the_same_for_all_who_ask():
     whole = summarise(synthetic.tables(np.random.default_rng(8), 300))
     packed = from_arrow([to_arrow(whole, coded=True)])
     for part in PARTIAL_TABLES.values():
-        assert packed.columns(part).dicts() == whole.table(part).to_pylist()
+        rows = sorted(map(repr, whole.table(part).to_pylist()))
+        assert sorted(map(repr, packed.columns(part).dicts())) == rows
         assert packed.columns(part) is packed.columns(part)

@@ -33,7 +33,7 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
     true_mask,
 )
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column, give_rows
 from kdissect.tables.coded_text import CODE, CodedText, NumberColumn, code_text, null_column
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
@@ -372,9 +372,7 @@ def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return rows of a table as arrays."""
     if isinstance(rows, ArrayBatch):
         return rows
-    kinds = {field.name: field.type for field in part.schema}
-    parts = LateColumns(lambda name: [_typed(combine_chunks(rows[name]), kinds[name])])
-    return ArrayBatch(parts, part.schema, rows.num_rows)
+    return join_rows(part, [rows])
 
 
 def coded_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
@@ -395,21 +393,50 @@ def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
 
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
-    """Return the rows of some tables of one kind, none if there is no table."""
-    batches = [array_rows(part, rows) for rows in tables if rows.num_rows]
-    if not batches:
+    """Return the rows of some tables of one kind, none if there is no table.
+
+    Columns become arrays when somebody asks for them. A column of Arrow is given up then: both would take
+    twice the memory.
+    """
+    filled = [rows for rows in tables if rows.num_rows]
+    if not filled:
         return no_rows(part)
-    if len(batches) == 1:
-        return batches[0]
-    parts = LateColumns(lambda name: [column for batch in batches for column in batch.parts[name]])
-    return ArrayBatch(parts, part.schema, sum(batch.num_rows for batch in batches))
+    if len(filled) == 1 and isinstance(filled[0], ArrayBatch):
+        return filled[0]
+    kinds = {field.name: field.type for field in part.schema}
+    sources = {
+        name: [rows if isinstance(rows, ArrayBatch) else rows[name] for rows in filled] for name in kinds
+    }
+
+    def make(name: str) -> list[ArrayColumn]:
+        parts: list[ArrayColumn] = []
+        for rows in sources.pop(name):
+            is_made = isinstance(rows, ArrayBatch)
+            parts += rows.parts[name] if is_made else [_typed(combine_chunks(rows), kinds[name])]
+        return parts
+
+    return ArrayBatch(LateColumns(make), part.schema, sum(rows.num_rows for rows in filled))
 
 
 def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
     """Return the rows of a table in the order of its keys, nulls last."""
-    order = [key for name, _ in part.keys for key in _order(columns.column(name))]
-    differing = [key for key in order if len(key) and key.min() < key.max()]
-    return columns.take(np.lexsort(differing[::-1])) if differing else columns
+    order = _key_order(part, columns)
+    return columns if order is None else columns.take(order)
+
+
+def order_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
+    """Return what `sort_rows` does, of rows that nobody else has: no column is kept in both orders."""
+    batch = array_rows(part, rows)
+    order = _key_order(part, TableColumns(batch))
+    return batch if order is None else give_rows(batch, order)
+
+
+def _key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
+    """Return the rows of a table in the order of its keys, None if they are in it."""
+    keys = [key for name, _ in part.keys for key in _order(columns.column(name))]
+    differing = [key for key in keys if len(key) and key.min() < key.max()]
+    order = np.lexsort(differing[::-1]) if differing else np.arange(columns.rows)
+    return None if (order == np.arange(columns.rows)).all() else order
 
 
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:

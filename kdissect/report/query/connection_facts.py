@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
-from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS, sort_rows
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import ClientName
 from kdissect.report.partials import Partial
@@ -42,7 +42,7 @@ class ConnectionFacts:
     """The connections table ordered by number, with masks of connections that are doubtful."""
 
     def __init__(self, connections: TableColumns) -> None:
-        self.columns = connections.take(np.argsort(connections.ints("connection"), kind="stable"))
+        self.columns = sort_rows(CONNECTION_FACTS, connections)
         self.numbers = self.columns.ints("connection")
         has_data = self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
         self.one_way: Bools = has_data & (

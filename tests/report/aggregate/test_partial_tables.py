@@ -13,6 +13,7 @@ from kdissect.report.aggregate.partial_tables import (
     coded_rows,
     join_rows,
     no_rows,
+    order_rows,
     part_table,
     plain_rows,
     roll_up,
@@ -160,3 +161,7 @@ def test_rows_are_sorted_by_their_keys_as_arrow_sorts_them():
     wanted = table.sort_by([(name, "ascending") for name, _ in part.keys])
     assert sort_rows(part, TableColumns(array_rows(part, table))).dicts() == wanted.to_pylist()
     assert sort_rows(part, TableColumns(array_rows(part, table.slice(0, 0)))).dicts() == []
+    ordered = order_rows(part, table)
+    assert ordered.to_pylist() == wanted.to_pylist()
+    columns = TableColumns(ordered)
+    assert sort_rows(part, columns) is columns
