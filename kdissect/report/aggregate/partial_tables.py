@@ -403,16 +403,16 @@ def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> Ar
         return no_rows(part)
     if len(filled) == 1 and isinstance(filled[0], ArrayBatch):
         return filled[0]
-    kinds = {field.name: field.type for field in part.schema}
+    fields = {field.name: field for field in table_fields(part)}
     sources = {
-        name: [rows if isinstance(rows, ArrayBatch) else rows[name] for rows in filled] for name in kinds
+        name: [rows if isinstance(rows, ArrayBatch) else rows[name] for rows in filled] for name in fields
     }
 
     def make(name: str) -> list[ArrayColumn]:
         parts: list[ArrayColumn] = []
         for rows in sources.pop(name):
             is_made = isinstance(rows, ArrayBatch)
-            parts += rows.parts[name] if is_made else [_typed(combine_chunks(rows), kinds[name])]
+            parts += rows.parts[name] if is_made else [_typed(combine_chunks(rows), fields[name])]
         return parts
 
     return ArrayBatch(LateColumns(make), part.schema, sum(rows.num_rows for rows in filled))
