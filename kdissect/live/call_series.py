@@ -15,12 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kdissect.report.aggregate.histogram import bucket_bounds
-from kdissect.report.aggregate.partial_tables import (
-    CALLS,
-    CONNECTION_FACTS,
-    FIRST_SEEN,
-    LATENCIES,
-)
+from kdissect.report.aggregate.partial_tables import CALLS, CONNECTION_FACTS, FIRST_SEEN, LATENCIES
 from kdissect.report.partials import Partial
 from kdissect.text import format_address
 

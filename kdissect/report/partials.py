@@ -21,6 +21,14 @@ from kdissect.report.aggregate.first_seen import find_first_seen
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
+from kdissect.report.aggregate.partial_rows import (
+    array_rows,
+    coded_rows,
+    join_rows,
+    order_rows,
+    plain_rows,
+    roll_up,
+)
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
     CALLS,
@@ -31,12 +39,6 @@ from kdissect.report.aggregate.partial_tables import (
     NAMES,
     PARTIAL_TABLES,
     PartialTable,
-    array_rows,
-    coded_rows,
-    join_rows,
-    order_rows,
-    plain_rows,
-    roll_up,
 )
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges

@@ -24,7 +24,8 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, Measure, column_codes, make_table
+from kdissect.report.aggregate.partial_rows import Measure, column_codes, make_table
+from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column_values import every_row
 

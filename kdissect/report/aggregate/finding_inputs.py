@@ -43,14 +43,8 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_tables import (
-    FINDING_INPUTS,
-    join_rows,
-    part_table,
-    roll_up,
-    table_fields,
-    whole_numbers,
-)
+from kdissect.report.aggregate.partial_rows import join_rows, part_table, roll_up, whole_numbers
+from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, table_fields
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column_values import every_row

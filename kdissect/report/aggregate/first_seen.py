@@ -32,13 +32,8 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_tables import (
-    FIRST_SEEN,
-    join_rows,
-    part_table,
-    roll_up,
-    table_fields,
-)
+from kdissect.report.aggregate.partial_rows import join_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import FIRST_SEEN, table_fields
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column import INT16

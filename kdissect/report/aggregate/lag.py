@@ -16,7 +16,8 @@ from kdissect.report.aggregate.grouping import (
     highest_values,
     lowest_values,
 )
-from kdissect.report.aggregate.partial_tables import LAGS, join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_rows import join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_tables import LAGS
 from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
+from kdissect.report.aggregate.partial_rows import roll_up_columns
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import BOOL, INT32, INT64, TEXT

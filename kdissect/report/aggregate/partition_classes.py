@@ -22,7 +22,7 @@ from kdissect.report.aggregate.grouping import (
     encode_runs,
     group_rows,
 )
-from kdissect.report.aggregate.partial_tables import column_codes
+from kdissect.report.aggregate.partial_rows import column_codes
 
 PLACE = ("topic", "topic_id", "partition")
 OWN = (*PLACE, "api_key", "connection", "codec")

@@ -17,13 +17,8 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_tables import (
-    PartialTable,
-    array_rows,
-    plain_rows,
-    roll_up,
-    roll_up_groups,
-)
+from kdissect.report.aggregate.partial_rows import array_rows, plain_rows, roll_up, roll_up_groups
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column
 from kdissect.tables.coded_text import CodedText
 

@@ -21,13 +21,12 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
+from kdissect.report.aggregate.partial_rows import Measure, make_table
 from kdissect.report.aggregate.partial_tables import (
     TOPIC_CALLS,
     TOPIC_FLOWS,
     TOPIC_LATENCIES,
     TOPIC_PARTITIONS,
-    Measure,
-    make_table,
 )
 from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses, partition_classes
 from kdissect.tables.array_batch import ArrayBatch

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.partial_tables import roll_up
+from kdissect.report.aggregate.partial_rows import roll_up
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.partials import ALL_TABLES, Partial
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES

@@ -13,7 +13,8 @@ from kdissect.report.aggregate.grouping import (
     group_codes,
     group_rows,
 )
-from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, sort_rows
+from kdissect.report.aggregate.partial_rows import sort_rows
+from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts

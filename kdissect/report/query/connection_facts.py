@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
-from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS, sort_rows
+from kdissect.report.aggregate.partial_rows import sort_rows
+from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import ClientName
 from kdissect.report.partials import Partial

@@ -18,7 +18,8 @@ import pyarrow as pa
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, columns_at
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import PartialTable, plain_rows, whole_numbers
+from kdissect.report.aggregate.partial_rows import plain_rows, whole_numbers
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import NO_CELL, activity_measures
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table

@@ -18,7 +18,7 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.partial_tables import part_table
+from kdissect.report.aggregate.partial_rows import part_table
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS

@@ -9,7 +9,8 @@ from kdissect.array_types import Int64s
 from kdissect.report.aggregate.calls import class_columns, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, PlainColumn, columns_at
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import PartialTable, roll_up_columns
+from kdissect.report.aggregate.partial_rows import roll_up_columns
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE

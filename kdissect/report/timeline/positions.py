@@ -15,7 +15,7 @@ from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import join_rows, no_rows
+from kdissect.report.aggregate.partial_rows import join_rows, no_rows
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     make_timeline_table,

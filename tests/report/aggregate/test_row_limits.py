@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.partial_tables import PartialTable, join_rows, roll_up
+from kdissect.report.aggregate.partial_rows import join_rows, roll_up
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.timeline_tables import (
     SEQUENCES,

@@ -11,7 +11,7 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_tables import sort_rows
+from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.model.call_figures import Figures, Latency
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import Summary
