@@ -34,7 +34,7 @@ def watch(arguments: argparse.Namespace) -> None:
     from kdissect.spark.spark_settings import SparkSettings
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
-    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=True)
+    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=True, streams=True)
     if not settings.local:
         check_cluster_captures(arguments)
     with ExitStack() as stack:

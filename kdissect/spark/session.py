@@ -90,9 +90,10 @@ class Engine:
             try:
                 launch = JvmLaunch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
                 if settings.local and is_on(Shortcut.CLASS_DATA_SHARING):
-                    kind = "sql" if settings.with_sql else "rdd"
                     options = launch.options()
-                    engine._archive = ClassArchive(settings.cache, java, launch.jars(), options, kind)
+                    engine._archive = ClassArchive(
+                        settings.cache, java, launch.jars(), options, settings.kind
+                    )
                 engine._gateway = JvmGateway(launch, engine._archive)
             except BaseException:
                 engine.close()
