@@ -16,10 +16,10 @@ import numpy as np
 from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import CAPTURED, OFFSET, SEGMENT_COLUMNS
 from kdissect.capture.storage import open_storage
-from kdissect.jit.decorators import jit_flat, read_file
+from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import COMPILED
-from kdissect.streams.payload_windows import SHORTER, UNORDERED, take_from_windows
+from kdissect.streams.payload_windows import SHORTER, UNORDERED, read_whole, take_from_windows
 
 # Bytes: to read a hole up to this size costs less than another system call.
 READ_THROUGH = 2 << 10
@@ -154,12 +154,8 @@ def read_each(descriptor: int, starts: Int64s, stops: Int64s, out: Bytes) -> tup
     at = 0
     for row in range(len(starts)):
         size = stops[row] - starts[row]
-        got = 0
-        while got < size:
-            more = read_file(descriptor, out, at + got, size - got, starts[row] + got)
-            if more <= 0:
-                return row, at
-            got += more
+        if not read_whole(descriptor, out, at, size, starts[row]):
+            return row, at
         at += size
     return len(starts), at
 

@@ -50,7 +50,7 @@ def take_each(
         if end == begin:
             return at
         size = min(end - begin, len(window))
-        if not _read_whole(descriptor, window, 0, size, begin):
+        if not read_whole(descriptor, window, 0, size, begin):
             return SHORTER
         for piece in range(len(stops)):
             row = following[piece]
@@ -63,7 +63,7 @@ def take_each(
                         return UNORDERED
                     if offset + length <= begin + size:
                         copy_bytes(window, offset - begin, out, at, length)
-                    elif not _read_whole(descriptor, out, at, length, offset):
+                    elif not read_whole(descriptor, out, at, length, offset):
                         return SHORTER
                     positions[row] = at
                     at += length
@@ -91,7 +91,7 @@ def _window_edges(segments: Int64s, following: Int64s, stops: Int64s, reach: int
 
 
 @jit_inner
-def _read_whole(descriptor: int, target: Bytes, at: int, count: int, offset: int) -> bool:
+def read_whole(descriptor: int, target: Bytes, at: int, count: int, offset: int) -> bool:
     """Fill a part of an array from a file; return False if the file ends before that."""
     got = 0
     while got < count:

@@ -29,7 +29,7 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.partial_tables import PartialTable, TableField, coded_schema, table_fields
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column, give_rows
-from kdissect.tables.coded_text import CodedText, NumberColumn, code_text, null_column
+from kdissect.tables.coded_text import CodedText, NumberColumn, any_absent, code_text, null_column
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 
 FEW = 4
@@ -147,8 +147,10 @@ def _key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
     """Return the rows of a table in the order of its keys, None if they are in it."""
     keys = [key for name, _ in part.keys for key in _order(columns.column(name))]
     differing = [key for key in keys if len(key) and key.min() < key.max()]
-    order = np.lexsort(differing[::-1]) if differing else np.arange(columns.rows)
-    return None if (order == np.arange(columns.rows)).all() else order
+    if not differing:
+        return None
+    order: Int64s = np.lexsort(differing[::-1])
+    return None if (order == np.arange(len(order))).all() else order
 
 
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
@@ -197,7 +199,7 @@ def _key_codes(columns: Sequence[AnyColumn]) -> list[Codes]:
             codes.append(column_codes(column))
     for together in of_few.values():
         rows = together[0].rows
-        if int(rows.min()) < 0:
+        if any_absent(rows):
             codes += map(column_codes, together)
         else:
             groups = group_rows(*(column_codes(few.column) for few in together))

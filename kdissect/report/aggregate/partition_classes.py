@@ -23,6 +23,7 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
 )
 from kdissect.report.aggregate.partial_rows import column_codes
+from kdissect.tables.coded_text import any_absent
 
 PLACE = ("topic", "topic_id", "partition")
 OWN = (*PLACE, "api_key", "connection", "codec")
@@ -75,7 +76,7 @@ def _class_of(exchanges: TableColumns, exchange_rows: Int64s) -> Int64s:
     if not exchanges.rows:
         return exchange_rows
     classes = exchange_classes(exchanges).of.take(exchange_rows)
-    if len(exchange_rows) and exchange_rows.min() < 0:
+    if any_absent(exchange_rows):
         classes[exchange_rows < 0] = -1
     return classes
 

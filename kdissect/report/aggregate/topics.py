@@ -68,7 +68,7 @@ def _flows(
     partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s, classes: PartitionClasses
 ) -> ArrayBatch:
     there = exchange_rows >= 0
-    own = ("topic", "topic_id", "api_key", "connection", "codec")
+    own = (*TOPIC, "api_key", "connection", "codec")
     flows = coarser(classes.groups, group_codes(classes.group(own, ("connection", "client_id", "group_id"))))
     taken = _taken(partitions, flows.first, own)
     for name in ("client_id", "group_id"):

@@ -21,16 +21,7 @@ from kdissect.report.aggregate.partial_rows import (
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.tables.coded_text import CodedText, NumberColumn
 from kdissect.tables.column import BOOL, INT32, INT64, TEXT
-
-TALLY = PartialTable(
-    "tally",
-    keys=(("who", TEXT),),
-    sums=("count",),
-    lowest=("first",),
-    highest=("last",),
-    order=("at", "packet"),
-    first=(("at", INT64), ("packet", INT64)),
-)
+from tests.helpers.tally import TALLY
 
 
 def rolled(*rows):

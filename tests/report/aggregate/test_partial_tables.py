@@ -3,22 +3,12 @@
 import numpy as np
 import pytest
 
-from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES, PartialTable
+from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
 from kdissect.report.partials import (
     summarise,
 )
-from kdissect.tables.column import INT64, TEXT
 from tests.helpers import synthetic_tables as synthetic
-
-TALLY = PartialTable(
-    "tally",
-    keys=(("who", TEXT),),
-    sums=("count",),
-    lowest=("first",),
-    highest=("last",),
-    order=("at", "packet"),
-    first=(("at", INT64), ("packet", INT64)),
-)
+from tests.helpers.tally import TALLY
 
 
 def test_parts_have_one_row_per_key():
