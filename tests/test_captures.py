@@ -15,7 +15,7 @@ from kdissect.spark import jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.spark.session import Engine
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import keys_for
 
 CAPTURES = Path(__file__).parents[1] / "captures"

@@ -242,7 +242,7 @@ def _plan(
     from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.pass_meters import PassMeters
     from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
-    from kdissect.spark.tasks import TableOptions
+    from kdissect.spark.task_tables import TableOptions
     from kdissect.streams.tls.keylog import keys_for
 
     keys = engine.share_keys(keys_for(arguments.keylog, index.files))

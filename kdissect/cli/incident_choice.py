@@ -35,13 +35,15 @@ def choose_incident(
     from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
     from kdissect.spark import tasks
     from kdissect.spark.capture_facts import capture_facts
+    from kdissect.spark.figures_step import summary_step
+    from kdissect.spark.task_tables import TableOptions
 
     grid = grid_over(found.earliest_time_ns or 0, found.latest_time_ns or 0, SIGNAL_STEPS)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in found.splits)
     pieces = tasks.scan_step(ordinals, found.splits, tuple(ports))
-    treatment = tasks.TableOptions(keys=keys)
+    treatment = TableOptions(keys=keys)
     with np.errstate(over="ignore"):  # hashes overflow by design; only uncompiled kernels mention it
-        batches = list(tasks.summary_step(pieces, found.splits, treatment, steps=grid))
+        batches = list(summary_step(pieces, found.splits, treatment, steps=grid))
     partial = from_arrow(tasks.partials_only(batches))
     summary = build_report(partial, capture_facts(found, tasks.sum_counts(batches)))
     if number > len(summary.incidents):

@@ -9,7 +9,7 @@ from kdissect.spark.partitioning import Partitioning, partition_buckets, partiti
 from kdissect.spark.pass_meters import PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
-from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.spark.task_tables import DEFAULT, TableOptions
 from kdissect.tables.filters import CaptureNames
 
 

@@ -19,6 +19,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import from_blob, pieces_blob
 from kdissect.spark.partitioning import partition_buckets
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     KeyLog,
@@ -72,7 +73,7 @@ class CaptureReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one group of connections."""
         assert isinstance(partition, ConnectionGroup)
-        treatment = tasks.TableOptions(keys=partition.keys)
+        treatment = TableOptions(keys=partition.keys)
         for name, rows in tasks.tables_step(
             _pieces(partition.pieces), partition.splits, [self.table], treatment
         ):

@@ -16,7 +16,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import from_blob
 from kdissect.spark.startup.local_scan import LocalScan
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter, wanted_topic_ids
 
 

@@ -49,6 +49,7 @@ from kdissect.spark.backend import (
     Rows,
 )
 from kdissect.spark.backend_choice import backend_of
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.guessed_names import selects_the_same
 from kdissect.spark.parquet_parts import complete_parts, write_parts
 from kdissect.spark.partitioning import (
@@ -325,12 +326,12 @@ def _figures(
 ) -> list[tuple[str, bytes]]:
     """Return the figures of all partitions; with the names that are told, if the work guesses them."""
     make = partial(
-        tasks.summary_step,
+        summary_step,
         splits=work.splits,
         treatment=work.treatment,
         grid=grid,
         steps=steps,
-        beside=backend.cores > 1 and is_lonely(work.sample, work.shares(backend.cores)),
+        beside=is_lonely(work.sample, work.shares(backend.cores), backend.cores),
     )
     step = (
         partial(_over_blobs, step=_watched(work, backend, make))

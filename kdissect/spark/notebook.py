@@ -34,7 +34,7 @@ from kdissect.spark.connect import send_package
 from kdissect.spark.failures import is_from_spark, job_error
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.table_columns import with_comments
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import COLUMNS

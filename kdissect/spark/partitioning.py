@@ -27,7 +27,7 @@ A capture of 100,000 short ones took workers 286, 293 and 384 MiB at the peak wi
 a task. The whole run took 33, 28 and 26 s of processor time."""
 
 MOST_PARTITIONS = 4096
-LONELY = 0.7  # share of all packets with which a partition goes on for long when all others are done
+LONELY = 1.4  # times a core's share of all packets: such a partition goes on for long when others are done
 TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
 MOST_SPLITS = 64  # splits in one task of pass one
 
@@ -61,10 +61,13 @@ def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
     return Partitioning(partitions, of_bucket)
 
 
-def is_lonely(sample: Sample, shares: Partitioning) -> bool:
-    """Return whether one partition has so much of the captures that other cores wait for it in the end."""
+def is_lonely(sample: Sample, shares: Partitioning, cores: int) -> bool:
+    """Return whether one partition has so much of the captures that other cores wait for it in the end.
+
+    That is so, too, for a few connections on many cores.
+    """
     loads = np.bincount(shares.of_bucket, weights=sample.segments, minlength=shares.partitions)
-    return bool(shares.partitions > 1 and loads.max() > LONELY * loads.sum())
+    return bool(shares.partitions > 1 and loads.max() * cores > LONELY * loads.sum())
 
 
 def tasks_for(splits: int, cores: int) -> int:

@@ -4,17 +4,18 @@ A step takes the batches of one task, cut anywhere, with rows in order of (split
 holds at most the descriptors of one split, the state of open connections, and one merged partial.
 
     scan_step      ordinals of splits        -> segment descriptors
-    summary_step   segment descriptors       -> one partial summary, and the counts of pass one
+    summary_step   segment descriptors       -> partial summaries, and the counts of pass one
     tables_step    segment descriptors       -> rows of public tables, and names of topics
     names_step     segment descriptors       -> names of topics
     known_step     segment descriptors       -> names of topics and brokers, for filters
     facts_step     segment descriptors       -> the same, and schemas of captured HTTP
+
+`summary_step` is in `figures_step`.
 """
 
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,37 +26,15 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import scan_batches
 from kdissect.capture.segment_index import (
     Counts,
-    pack_counts,
     unpack_counts,
 )
 from kdissect.payload.captured_registry import CapturedRegistry
 from kdissect.payload.payload_decoder import PayloadDecoder
-from kdissect.payload.schema_store import SchemaStore
-from kdissect.report.aggregate.network_tables import tcp_step
-from kdissect.report.partials import (
-    EMPTY,
-    PARTIAL,
-    Partial,
-    merge,
-    summarise,
-    to_arrow,
-)
-from kdissect.report.timeline.count import SOURCE_TABLES
-from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
-from kdissect.report.timeline.grid import Grid
-from kdissect.spark.counting_thread import mapped_beside
-from kdissect.spark.joined_batches import TablesTogether, coalesce_batches
+from kdissect.spark.task_tables import DEFAULT, TableOptions, build_tables
 from kdissect.streams.registry_traffic import RegistryTraffic
-from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.anonymize import Pseudonyms
-from kdissect.tables.build import dissect_batches
 from kdissect.tables.filters import (
-    NO_NAMES,
-    TCP_TABLES,
-    BatchFilter,
     CaptureNames,
-    Filter,
     TableBatches,
 )
 from kdissect.tables.name_rows import name_batches
@@ -67,50 +46,6 @@ REGISTRY_OBJECTS = pa.schema([("path", pa.string()), ("object", pa.string())])
 
 COUNTS_PART = "counts"
 """The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""
-
-MERGED_AT = 12  # partials that are merged at a time, of about 1 MB each
-
-
-@dataclass(frozen=True, slots=True)
-class TableOptions:
-    """How tables are made: which rows the filter keeps, then how names are replaced.
-
-    `keys` decrypt TLS. Tasks carry them to a cluster, and to local workers the name of a
-    socket (`served_keys`).
-    """
-
-    filter: Filter = Filter()  # noqa: RUF009 - frozen
-    pseudonyms: Pseudonyms | None = None
-    names: CaptureNames = NO_NAMES
-    keys: KeyLog = NO_KEYS
-    schemas: SchemaStore | None = None  # of keys and values, for the table `records`
-
-
-DEFAULT = TableOptions()
-
-
-def build_tables(
-    batches: Iterable[pa.RecordBatch],
-    splits: Sequence[Split],
-    treatment: TableOptions,
-    wanted: Sequence[str] = (),
-    tcp_step_ns: int = STEP_NS,
-    as_arrays: bool = False,
-    decoder: PayloadDecoder | None = None,
-) -> Iterator[TableBatches]:
-    """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`.
-
-    With `as_arrays`, exchanges and partitions are arrays, unless names are replaced: figures need no Arrow.
-    """
-    batch_filter = BatchFilter(treatment.filter, treatment.names)
-    on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
-    as_arrays = as_arrays and treatment.pseudonyms is None
-    decoder = decoder or PayloadDecoder()
-    for tables in dissect_batches(
-        batches, splits, treatment.keys, on_request, tcp_step_ns, as_arrays, decoder
-    ):
-        kept = batch_filter.select(tables)
-        yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
 
 def scan_step(
@@ -131,70 +66,6 @@ def split_by_partition(
     partition = partition_of_bucket[bucket]
     for number in np.unique(partition).tolist():
         yield number, pieces.filter(pa.array(partition == number))
-
-
-def summary_step(
-    batches: Iterable[pa.RecordBatch],
-    splits: Sequence[Split],
-    treatment: TableOptions = DEFAULT,
-    grid: Grid | None = None,
-    steps: Grid | None = None,
-    known: "KnownRows | None" = None,
-    beside: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Return one partial summary (PARTIAL) and the counts of pass one.
-
-    With a grid, also figures by time step; with a grid of `steps`, also the tables of signals. `known` takes
-    the names and addresses of what is dissected. `beside` has the meaning of `figures_of`.
-    """
-    counts = [0] * len(Counts._fields)
-    of_time = SOURCE_TABLES if grid is not None else ()
-    wanted = dict.fromkeys((*of_time, *(SIGNAL_SOURCES if steps is not None else ())))
-    tables_of_splits = build_tables(
-        counting(batches, counts),
-        splits,
-        treatment,
-        (*wanted, *(TCP_TABLES if steps is not None else ())),
-        STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns),
-        as_arrays=True,
-    )
-    if known is not None:
-        tables_of_splits = known.taken_from(tables_of_splits)
-    yield to_arrow(figures_of(tables_of_splits, grid, steps, beside), coded=True)
-    packed = pack_counts(Counts(*counts))
-    yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
-
-
-def figures_of(
-    batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None, beside: bool = False
-) -> Partial:
-    """Return the partial summary of batches of tables; the grids are those of `summary_step`.
-
-    With `beside`, figures are counted in a thread while the next tables are made. A task that has most of a
-    capture uses the core of another one that way, at the price of one more batch in memory.
-    """
-    figures = _Figures(grid, steps)
-    together = coalesce_batches(batches)
-    deque((mapped_beside if beside else map)(figures.add, together), maxlen=0)
-    return figures.sum()
-
-
-class _Figures:
-    """Partials that are merged some at a time."""
-
-    def __init__(self, grid: Grid | None, steps: Grid | None) -> None:
-        self._grid, self._steps = grid, steps
-        self._merged, self._pending = EMPTY, list[Partial]()
-
-    def add(self, tables: TablesTogether) -> None:
-        """Count a batch of tables."""
-        self._pending.append(summarise(tables, self._grid, self._steps))
-        if len(self._pending) == MERGED_AT:
-            self._merged, self._pending = self.sum(), []
-
-    def sum(self) -> Partial:
-        """Return what was counted."""
-        return merge([self._merged, *self._pending])
 
 
 def tables_step(
@@ -285,6 +156,11 @@ class KnownRows:
                 if name in tables and tables[name].num_rows:
                     taken.append(tables[name])
             yield tables
+
+    def add(self, other: "KnownRows") -> None:
+        """Add the rows of another one."""
+        for name, rows in self._rows_of.items():
+            rows += other._rows_of[name]  # noqa: SLF001 - of the same class
 
     def distinct(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows, each once, with the names of their tables."""

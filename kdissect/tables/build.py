@@ -14,17 +14,18 @@ and counts as a fault.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from kdissect.array_types import Bools, Int64s
+from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import array_of
 from kdissect.payload.payload_decoder import PayloadDecoder
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, SASL_TOKEN, TLS, TLS_PASSED
+from kdissect.streams.flow_state import SASL_TOKEN
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
@@ -36,6 +37,7 @@ from kdissect.tables.connections import (
     connection_rows,
     end_rows,
 )
+from kdissect.tables.engine_facts import EngineFacts, engine_facts, unfinished
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
@@ -52,7 +54,8 @@ from kdissect.tables.topic_ids import (
     named_topics,
 )
 
-Batches = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
+Batches: TypeAlias = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
+Paired: TypeAlias = tuple[ExchangeBatch, EngineFacts]
 WITHOUT_SCHEMAS = PayloadDecoder()
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
 """Tables made from a batch and its rows of exchanges, beside the public ones."""
@@ -76,35 +79,139 @@ def dissect_batches(
     table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `as_arrays`, exchanges and
     partitions are arrays, from which figures are counted. `decoder` decodes keys and values of RECORDS.
     """
-    processor = new_flow_processor(
-        splits, np.array(highest_versions(), np.int64), keys, tokens=True, tcp_step_ns=tcp_step_ns
-    )
-    details = ConnectionDetails()
+    processor = new_table_processor(splits, keys, tcp_step_ns)
+    maker = TableMaker(splits, wanted, as_arrays, decoder)
+    yield from maker.exchanges(paired_batches(pieces, processor, wanted))
+    yield from maker.connections(processor)
+
+
+def new_table_processor(splits: Sequence[Split], keys: KeyLog, tcp_step_ns: int = STEP_NS) -> FlowProcessor:
+    """Return a processor without connections, whose exchanges become tables."""
+    versions = np.array(highest_versions(), np.int64)
+    return new_flow_processor(splits, versions, keys, tokens=True, tcp_step_ns=tcp_step_ns)
+
+
+def paired_batches(
+    pieces: Iterable[pa.RecordBatch], processor: FlowProcessor, wanted: Collection[str]
+) -> Iterator[Paired]:
+    """Yield the finished exchanges of all connections in `pieces`, and what is known of these, to the end."""
     for split_pieces in by_split(pieces):
-        for batch in processor.feed(split_pieces):
-            yield from exchange_tables(batch, processor, details, splits, wanted, as_arrays, decoder)
-    for batch in processor.close():
-        yield from exchange_tables(batch, processor, details, splits, wanted, as_arrays, decoder)
-    yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
-    yield from tcp_tables(processor, splits, wanted, as_arrays)
+        yield from with_facts(processor.feed(split_pieces), processor, wanted)
+    yield from with_facts(processor.close(), processor, wanted)
 
 
-def tcp_tables(
-    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str], as_arrays: bool = False
-) -> Iterator[Batches]:
-    """Yield the tables about TCP that are wanted, of what is finished by now, in parts.
+def with_facts(
+    batches: Iterable[ExchangeBatch], processor: FlowProcessor, wanted: Collection[str]
+) -> Iterator[Paired]:
+    """Yield batches with what is known of their connections when they are finished."""
+    for batch in batches:
+        yield batch, engine_facts(batch, processor, wanted)
 
-    Steps are arrays if `as_arrays`.
+
+class TableMaker:
+    """Tables from finished exchanges. `details` has what these told of their connections so far.
+
+    The arguments are those of `dissect_batches`.
     """
-    if not {"tcp_steps", "tcp_spans"} & set(wanted):
-        return
-    client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
-    ends = end_rows(processor, np.arange(len(client)))
-    if "tcp_spans" in wanted:
-        yield {"tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits)}
-    if "tcp_steps" in wanted:
-        for rows in tcp_step_batches(processor.tcp, ends, client, as_arrays):
-            yield {"tcp_steps": rows}
+
+    def __init__(
+        self,
+        splits: Sequence[Split],
+        wanted: Collection[str] = (),
+        as_arrays: bool = False,
+        decoder: PayloadDecoder = WITHOUT_SCHEMAS,
+    ) -> None:
+        self.details = ConnectionDetails()
+        self._splits, self._wanted = splits, wanted
+        self._as_arrays, self._decoder = as_arrays, decoder
+
+    def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
+        """Yield batches of tables, by table name, for finished exchanges."""
+        for batch, facts in paired:
+            extra = {"ends": facts.ends} if facts.ends is not None else {}
+            for tables in self._tables(batch, facts):
+                yield {**tables, **extra}
+
+    def connections(self, processor: FlowProcessor, rows: Int64s | None = None) -> Iterator[Batches]:
+        """Yield the table `connections`, of all or some `rows`, and the tables about TCP that are wanted.
+
+        TCP is told of what is finished by now, in parts.
+        """
+        found = connection_rows(processor, self.details)
+        yield {"connections": found if rows is None else found.take(pa.array(rows)), "names": KNOWN_NAMES}
+        if not {"tcp_steps", "tcp_spans"} & set(self._wanted):
+            return
+        client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
+        ends = end_rows(processor, np.arange(len(client)))
+        if "tcp_spans" in self._wanted:
+            yield {"tcp_spans": tcp_span_rows(processor.tcp, ends, client, self._splits)}
+        if "tcp_steps" in self._wanted:
+            for steps in tcp_step_batches(processor.tcp, ends, client, self._as_arrays):
+                yield {"tcp_steps": steps}
+
+    def _tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Iterator[Batches]:
+        tokens = batch.exchanges["status"] == SASL_TOKEN
+        if not tokens.any():
+            yield from self._tables_of_rows(batch, facts)
+            return
+        # Between the exchanges around them, and no rows of any table.
+        for rows in np.split(batch.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
+            part = batch._replace(exchanges=rows)
+            if rows["status"][0] == SASL_TOKEN:
+                self.details.add_tokens(part)
+            else:
+                yield from self._tables_of_rows(part, facts)
+
+    def _tables_of_rows(self, batch: ExchangeBatch, facts: EngineFacts) -> Iterator[Batches]:
+        is_old = is_kafka07(batch)
+        if is_old.any():
+            kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
+            yield self._kafka07_tables(kafka07, facts)
+        if len(batch.exchanges):
+            for part in record_parts(batch) if "records" in self._wanted else (batch,):
+                for columns in read_messages(part):
+                    tables = self._current_tables(*columns, facts)
+                    del columns  # 20 MB that nobody needs while figures are counted
+                    yield tables
+
+    def _kafka07_tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Batches:
+        identities = facts.identities[batch.exchanges["connection"]]
+        exchanges, partitions, has_fault = kafka07_rows(batch, identities, self._splits)
+        self.details.add_faults(batch, has_fault)
+        if self._as_arrays:
+            exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
+        return {"exchanges": exchanges, "partitions": partitions}
+
+    def _current_tables(
+        self, batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, facts: EngineFacts
+    ) -> Batches:
+        details, wanted = self.details, self._wanted
+        identities = facts.identities[batch.exchanges["connection"]]
+        ended = unfinished(batch.exchanges, facts)
+        exchanges, has_fault = exchange_rows(
+            batch, request, response, identities, self._splits, details.log_ends, ended, self._as_arrays
+        )
+        details.add(batch, request, has_fault)
+        of_error = exchanges.select(["error_code"])
+        details.authentications.add(
+            batch.exchanges,
+            lambda rows: of_error.take(pa.array(rows)).column(0).to_pylist(),
+            details.known("sasl_mechanism"),
+        )
+        records = record_rows(batch, exchanges, self._decoder) if "records" in wanted else None
+        return {
+            "exchanges": exchanges,
+            "partitions": partition_rows(batch, request, response, identities, self._as_arrays),
+            "names": pa.concat_batches([named_topics(batch, side) for side in (request, response)]),
+            "brokers": listening_nodes(batch, response),
+            **{
+                table: event_rows(table, batch, request, response, exchanges)
+                for table in EVENT_SOURCES
+                if table in wanted
+            },
+            **({"records": records} if records is not None else {}),
+            **{table: rows(batch, exchanges) for table, rows in SIDE_TABLES.items() if table in wanted},
+        }
 
 
 def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,110 +237,3 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def exchange_tables(
-    batch: ExchangeBatch,
-    processor: FlowProcessor,
-    details: ConnectionDetails,
-    splits: Sequence[Split],
-    wanted: Collection[str],
-    as_arrays: bool = False,
-    decoder: PayloadDecoder = WITHOUT_SCHEMAS,
-) -> Iterator[Batches]:
-    """Yield batches of tables, by table name, for finished exchanges; arrays if `as_arrays`."""
-    extra = {}
-    if "ends" in wanted:
-        # Rows of connections are few numbers, so they are found without sorting.
-        extra["ends"] = end_rows(processor, np.flatnonzero(np.bincount(batch.exchanges["connection"])))
-    tokens = batch.exchanges["status"] == SASL_TOKEN
-    if tokens.any():  # between the exchanges around them, and no rows of any table
-        for rows in np.split(batch.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
-            if rows["status"][0] == SASL_TOKEN:
-                details.add_tokens(batch._replace(exchanges=rows))
-            else:
-                part = batch._replace(exchanges=rows)
-                yield from exchange_tables(part, processor, details, splits, wanted, as_arrays, decoder)
-        return
-    is_old = is_kafka07(batch)
-    if is_old.any():
-        kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
-        exchanges, partitions, has_fault = kafka07_rows(kafka07, _identities(kafka07, processor), splits)
-        details.add_faults(kafka07, has_fault)
-        if as_arrays:
-            exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
-        yield {"exchanges": exchanges, "partitions": partitions, **extra}
-    if len(batch.exchanges):
-        for part in record_parts(batch) if "records" in wanted else (batch,):
-            for columns in read_messages(part):
-                tables = _current_rows(*columns, processor, details, splits, wanted, as_arrays, decoder)
-                del columns  # 20 MB that nobody needs while figures are counted
-                yield tables | extra
-
-
-def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
-    return processor.identities[batch.exchanges["connection"]]
-
-
-def _current_rows(
-    batch: ExchangeBatch,
-    request: MessageColumns,
-    response: MessageColumns,
-    processor: FlowProcessor,
-    details: ConnectionDetails,
-    splits: Sequence[Split],
-    wanted: Collection[str],
-    as_arrays: bool,
-    decoder: PayloadDecoder,
-) -> dict[str, pa.RecordBatch | ArrayBatch]:
-    identities = _identities(batch, processor)
-    ended = unfinished(batch, processor)
-    exchanges, has_fault = exchange_rows(
-        batch, request, response, identities, splits, details.log_ends, ended, as_arrays
-    )
-    details.add(batch, request, has_fault)
-    of_error = exchanges.select(["error_code"])
-    details.authentications.add(
-        batch.exchanges,
-        lambda rows: of_error.take(pa.array(rows)).column(0).to_pylist(),
-        details.known("sasl_mechanism"),
-    )
-    return {
-        "exchanges": exchanges,
-        "partitions": partition_rows(batch, request, response, identities, as_arrays),
-        "names": pa.concat_batches([named_topics(batch, side) for side in (request, response)]),
-        "brokers": listening_nodes(batch, response),
-        **{
-            table: event_rows(table, batch, request, response, exchanges)
-            for table in EVENT_SOURCES
-            if table in wanted
-        },
-        **({"records": record_rows(batch, exchanges, decoder)} if "records" in wanted else {}),
-        **{table: rows(batch, exchanges) for table, rows in SIDE_TABLES.items() if table in wanted},
-    }
-
-
-def unfinished(batch: ExchangeBatch, processor: FlowProcessor) -> dict[str, Bools]:
-    """Return, by side, which exchanges of a batch have a message that was not sent in full."""
-    return {side: _unfinished(batch, processor, side) for side in (REQUEST_SIDE, RESPONSE_SIDE)}
-
-
-def _unfinished(batch: ExchangeBatch, processor: FlowProcessor, side: str) -> Bools:
-    frames = batch.exchanges[side]
-    early: Bools = (frames["start"] > 0) & (frames["stop"] < frames["frame_stop"])
-    rows = np.flatnonzero(early)  # hardly any
-    if not len(rows):
-        return early
-    of_connection = batch.exchanges["connection"][rows]
-    connections = array_of(processor.state.connections)[of_connection]
-    client = client_sides(connections)
-    sender = client if side == REQUEST_SIDE else 1 - client
-    directions = array_of(processor.state.directions)[2 * of_connection + sender]
-    # Under TLS, records that were not decrypted may be missing.
-    early[rows] = (
-        (directions["lost_bytes"] == 0)
-        & (directions["overfull_holes"] == 0)
-        & (connections["overheld"] == 0)
-        & ~np.isin(connections["protocol"], (TLS, TLS_PASSED))
-    )
-    return early

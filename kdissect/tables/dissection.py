@@ -21,17 +21,20 @@ import pyarrow as pa
 from kdissect.array_types import Int64s
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import array_of
-from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.carry.split_numbers import SplitNumbers, past_splits
 from kdissect.streams.carry.value_bytes import Value
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import OPEN
 from kdissect.streams.processor import CLOSED_NS
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
-from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.build import Batches, by_split, exchange_tables, tcp_tables
-from kdissect.tables.connections import ConnectionDetails, connection_rows
-from kdissect.tables.topic_ids import KNOWN_NAMES
+from kdissect.tables.build import (
+    Batches,
+    TableMaker,
+    by_split,
+    new_table_processor,
+    with_facts,
+)
 
 NS_PER_S = 1_000_000_000
 
@@ -69,14 +72,11 @@ class Dissection:
         past = past_splits(carried["splits"], len(splits)) if carried is not None else ()
         self._splits = (*splits, *past)
         self._wanted = wanted
-        versions = np.array(highest_versions(), np.int64)
-        self._processor = new_flow_processor(
-            self._splits, versions, keys, tokens=True, tcp_step_ns=tcp_step_ns
-        )
-        self._details = ConnectionDetails()
+        self._processor = new_table_processor(self._splits, keys, tcp_step_ns)
+        self._maker = TableMaker(self._splits, wanted)
         if carried is not None:
             self._processor.resume(carried["flows"], len(splits))
-            self._details.resume(carried["details"])
+            self._maker.details.resume(carried["details"])
 
     @property
     def connections(self) -> int:
@@ -86,8 +86,7 @@ class Dissection:
     def feed(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[Batches]:
         """Yield batches of tables for the pieces of some splits (rows of PIECES)."""
         for split_pieces in by_split(pieces):
-            for batch in self._processor.feed(split_pieces):
-                yield from exchange_tables(batch, self._processor, self._details, self._splits, self._wanted)
+            yield from self._tables(self._processor.feed(split_pieces))
 
     def aged(self, now_ns: int, age_limits: AgeLimits) -> Aged:
         """Return the connections that are over at a time of the captures (ns since the epoch)."""
@@ -107,11 +106,8 @@ class Dissection:
 
         It is called once for a batch, after all its splits.
         """
-        for batch in self._processor.end(rows):
-            yield from exchange_tables(batch, self._processor, self._details, self._splits, self._wanted)
-        ended = connection_rows(self._processor, self._details).take(pa.array(rows))
-        yield {"connections": ended, "names": KNOWN_NAMES}
-        yield from tcp_tables(self._processor, self._splits, self._wanted)
+        yield from self._tables(self._processor.end(rows))
+        yield from self._maker.connections(self._processor, rows)
         self._processor.tcp.drain()
 
     def carried(self, ended: Int64s) -> Value:
@@ -121,6 +117,9 @@ class Dissection:
         flows = self._processor.carried(rows, numbers)
         return {
             "flows": flows,
-            "details": self._details.carried(rows),
+            "details": self._maker.details.carried(rows),
             "splits": numbers.names(self._splits),
         }
+
+    def _tables(self, batches: Iterable[ExchangeBatch]) -> Iterator[Batches]:
+        return self._maker.exchanges(with_facts(batches, self._processor, self._wanted))

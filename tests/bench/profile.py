@@ -1,7 +1,7 @@
 """Profile of the time of an exchange: `python -m tests.bench.profile CAPTURE [--out FILE] [--runs N]`.
 
 The work of `analyze` on a capture is done in this process, without Spark: index, pass one, and the step that
-Spark's tasks run (`tasks.summary_step`). A timer of processor time interrupts it some hundred times a second
+Spark's tasks run (`summary_step`). A timer of processor time interrupts it some hundred times a second
 (`sampling`), and the time since the last interruption counts for what runs then: a stage, a function, a call.
 The whole command is then run on the capture and on a small one. The time beyond the stages is that of
 the start, of Spark, the shuffle and the driver.
@@ -24,6 +24,7 @@ from kdissect.capture.inputs import CaptureFile
 from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
+from kdissect.spark.figures_step import summary_step
 from tests.bench.commands import REPOSITORY, kdissect
 from tests.bench.measure import run
 from tests.bench.sampling import KINDS, Sampled, Seconds, sampled
@@ -51,7 +52,7 @@ def analyze(path: Path) -> int:
     splits, grid = found.splits, grid_over(found.earliest_time_ns, found.latest_time_ns, SIGNAL_STEPS)
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(tasks.scan_step(ordinals, splits, ()))
-    batches = list(tasks.summary_step(pieces, splits, steps=grid))
+    batches = list(summary_step(pieces, splits, steps=grid))
     partial = from_arrow(tasks.partials_only(batches))
     calls = partial.tables.get("calls")
     return sum(calls["exchanges"].to_pylist()) if calls is not None else 0

@@ -16,6 +16,7 @@ from kdissect.report.build.regrid import StepGrids
 from kdissect.report.partials import EMPTY, Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.watch.figure_files import FigureHeader, write_batch
 from tests.helpers.batch_partials import INCIDENTS
 
@@ -27,7 +28,7 @@ def write_figures(out: Path, spool: Path) -> None:
     first_ns, last_ns = index.earliest_time_ns or 0, index.latest_time_ns or 0
     grids = StepGrids(endless_grid(first_ns), endless_page_grid(first_ns))
     pieces = tasks.scan_step([pa.record_batch({"split": [0]})], index.splits, ())
-    batches = list(tasks.summary_step(pieces, index.splits, grid=grids.page, steps=grids.signals))
+    batches = list(summary_step(pieces, index.splits, grid=grids.page, steps=grids.signals))
     facts = capture_facts(index, tasks.sum_counts(batches))
     out.mkdir()
     header = FigureHeader(0, 0, first_ns, last_ns, grids, facts)

@@ -16,6 +16,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.cli.main import main
 from kdissect.cli.options import TABLES
 from kdissect.spark import tasks
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import keys_for
 from tests.helpers.tiers import spread
 from tests.slice.sliced_capture import CAPTURES, PLACE, make_slice, needs_tshark, rows, tshark
@@ -36,7 +37,7 @@ def tables(path: Path, scratch: Path) -> dict[str, Rows]:
     found = index_captures(open_inputs([str(path)], str(scratch)).files, 2 << 20)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in found.splits)
     pieces = tasks.scan_step(ordinals, found.splits, ())
-    options = tasks.TableOptions(keys=keys_for(None, found.files))
+    options = TableOptions(keys=keys_for(None, found.files))
     made: dict[str, Rows] = {name: [] for name in TABLES}
     for name, batch in tasks.tables_step(pieces, found.splits, TABLES, options):
         if name in made:

@@ -16,7 +16,7 @@ from kdissect.spark import jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from tests.helpers.other_user import as_other, needs_other_user
 from tests.helpers.stranger import STRANGER

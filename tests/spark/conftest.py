@@ -16,6 +16,7 @@ from kdissect.capture.segment_index import PIECES
 from kdissect.spark import tasks
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
+from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import Standalone
@@ -106,7 +107,7 @@ def dissect(splits: tuple[Split, ...], partitions: int = 1, rows: int = 1 << 20)
     pieces = pa.Table.from_batches(tasks.scan_step(ordinals, splits, ()), PIECES)
     buckets = pieces["bucket"].to_numpy() % partitions
     names = {}
-    treatment = tasks.TableOptions(keys=key_log())
+    treatment = TableOptions(keys=key_log())
     parts = [
         pieces.filter(pa.array(buckets == number)).sort_by([("split", "ascending"), ("piece", "ascending")])
         for number in range(partitions)

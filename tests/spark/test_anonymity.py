@@ -17,7 +17,8 @@ from kdissect.report.render.json import to_json
 from kdissect.report.render.report_text import render
 from kdissect.report.render.terminal import Terminal
 from kdissect.spark import tasks
-from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.spark.figures_step import summary_step
+from kdissect.spark.task_tables import DEFAULT, TableOptions
 from kdissect.tables import schemas as schemas_module
 from kdissect.tables.anonymize import (
     KINDS,
@@ -78,7 +79,7 @@ def names_in(rows: Rows) -> Iterator[str]:
 
 def outputs(splits: tuple[Split, ...], treatment: TableOptions, name: str) -> Iterator[tuple[str, str]]:
     """Return everything that is told, by the name of where it is told."""
-    pieces = list(tasks.summary_step(pieces_of(splits), splits, treatment))
+    pieces = list(summary_step(pieces_of(splits), splits, treatment))
     facts = CaptureFacts(files=(name,))
     for by in ProfileBy:
         summary = build_report(from_arrow(tasks.partials_only(pieces)), facts, by=by)
@@ -111,7 +112,7 @@ def test_what_belongs_together_still_does(splits_of: SplitsOf) -> None:
     splits = splits_of(CAPTURES / "broker-restart.pcapng")
 
     def figures(treatment: TableOptions) -> Any:
-        pieces = tasks.summary_step(pieces_of(splits), splits, treatment)
+        pieces = summary_step(pieces_of(splits), splits, treatment)
         summary = build_report(from_arrow(tasks.partials_only(pieces)), CaptureFacts())
         return (
             [replace(row.figures) for row in summary.clients],

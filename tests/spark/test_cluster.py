@@ -24,6 +24,7 @@ from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
 from kdissect.spark import tasks as steps
 from kdissect.spark.analysis_work import AnalysisWork
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.session import Engine
 from kdissect.spark.table_writer import (
     TableDirectory,
@@ -154,7 +155,7 @@ def test_a_worker_that_dies_half_way_changes_nothing(
 ) -> None:
     whole = splits_of(CAPTURE)
     pieces = list(steps.scan_step([pa.record_batch({"split": [0]})], whole, ()))
-    expected = list(steps.summary_step(pieces, whole))
+    expected = list(summary_step(pieces, whole))
     work = AnalysisWork(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
     with half_way(far, 16, cluster.kill_worker):
         found = jobs.merge_figures(jobs.figures(far.context(), work))

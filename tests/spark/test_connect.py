@@ -20,7 +20,7 @@ from kdissect.spark.connect import ConnectEngine, ConnectError
 from kdissect.spark.queries import check_query, check_syntax, run_query
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import interrupted, kdissect

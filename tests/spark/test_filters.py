@@ -14,7 +14,7 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import prescan_capture
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.spark import tasks
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import (
     Filter,
 )

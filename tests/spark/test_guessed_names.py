@@ -15,7 +15,7 @@ from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.guessed_names import guess_names, selects_the_same
 from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.startup.local_scan import scan_locally
-from kdissect.spark.tasks import TableOptions
+from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter
 from tests.helpers.tiers import thorough_after
 from tests.spark.conftest import CAPTURES
@@ -40,14 +40,14 @@ def report(work: AnalysisWork) -> Summary:
 def jobs_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets an entry for each run of a step of pass two."""
     seen: list[str] = []
-    for name in ("summary_step", "facts_step"):
-        step = getattr(tasks, name)
+    for module, name in ((jobs, "summary_step"), (tasks, "facts_step")):
+        step = getattr(module, name)
 
         def counted(*arguments: Any, name: str = name, step: Any = step, **options: Any) -> Any:
             seen.append(name)
             return step(*arguments, **options)
 
-        monkeypatch.setattr(tasks, name, counted)
+        monkeypatch.setattr(module, name, counted)
     return seen
 
 

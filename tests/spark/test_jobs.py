@@ -15,6 +15,7 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs, tasks
 from kdissect.spark.analysis_work import AnalysisWork
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.session import Engine
 from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES
@@ -31,7 +32,7 @@ def test_analysis_is_what_the_steps_give_without_spark(
 ) -> None:
     whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
     pieces = [batch for split in whole for batch in tasks.scan_step([ordinal(split)], whole, ())]
-    rows = list(tasks.summary_step(pieces, whole))
+    rows = list(summary_step(pieces, whole))
     work = AnalysisWork(cut, partitions=5)
     if ahead is not None:
         done = scan_locally(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)

@@ -36,19 +36,21 @@ def sample_of(segments: dict[int, int]) -> Sample:
 
 
 @pytest.mark.parametrize(
-    ("segments", "partitions", "lonely"),
+    ("segments", "cores", "lonely"),
     [
         ({5: 1000, 6: 3}, 2, True),
         ({5: 1000}, 1, False),
         ({5: 500, 6: 400, 7: 100}, 2, False),
         ({}, 2, False),
+        (dict.fromkeys(range(6), 100), 16, True),
+        (dict.fromkeys(range(14), 100), 16, False),
     ],
 )
 def test_a_partition_with_most_of_a_capture_is_lonely(
-    segments: dict[int, int], partitions: int, *, lonely: bool
+    segments: dict[int, int], cores: int, *, lonely: bool
 ) -> None:
     sample = sample_of(segments)
-    assert is_lonely(sample, partition_buckets(sample, partitions)) == lonely
+    assert is_lonely(sample, partition_buckets(sample, cores), cores) == lonely
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES, Counts, pack_counts
-from kdissect.report.partials import from_arrow, merge, summarise
-from kdissect.report.timeline.count import SOURCE_TABLES
-from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, Grid, grid_over
-from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.spark import tasks
 from kdissect.tables.schemas import BROKERS, NAMES
-from tests.helpers.recorded import CAPTURES
 
 
 def descriptors(*buckets: int) -> pa.RecordBatch:
@@ -58,41 +50,3 @@ def test_filters_learn_topics_and_nodes_from_all_tasks() -> None:
     known = tasks.collect_known([("names", names), ("brokers", brokers)])
     assert known.topics == {"1": "orders"}
     assert known.nodes == {1: frozenset({("a", 9092), ("b", 9092)})}
-
-
-@pytest.mark.parametrize("name", ["refusals.pcapng", "old-broker.pcap", "neglect.pcapng"])
-def test_figures_of_arrays_are_those_of_columns_of_arrow(name: str) -> None:
-    seen = index_captures(open_inputs([str(CAPTURES / name)], "").files)
-    ordinals = [pa.record_batch({"split": [split.index for split in seen.splits]})]
-    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
-    grids = [
-        grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
-    ]
-
-    def figures(*, as_arrays: bool) -> dict[str, list[str]]:
-        tables = tasks.build_tables(pieces, seen.splits, tasks.DEFAULT, SOURCE_TABLES, as_arrays=as_arrays)
-        total = merge(summarise(batch, *grids) for batch in tables)
-        return {part: sorted(map(repr, rows.to_pylist())) for part, rows in total.tables.items()}
-
-    assert figures(as_arrays=True) == figures(as_arrays=False)
-
-
-def test_signals_are_the_same_with_the_figures_of_a_page_and_without() -> None:
-    """A report with a page names leaders that moved, too."""
-    seen = index_captures(open_inputs([str(CAPTURES / "broker-restart.pcapng")], "").files)
-    ordinals = [pa.record_batch({"split": [split.index for split in seen.splits]})]
-    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
-    page, steps = (
-        grid_over(seen.earliest_time_ns, seen.latest_time_ns, most) for most in (MAX_STEPS, SIGNAL_STEPS)
-    )
-
-    def signal_tables(grid: Grid | None, *, beside: bool = False) -> dict[str, list[str]]:
-        figures, _ = tasks.summary_step(pieces, seen.splits, grid=grid, steps=steps, beside=beside)
-        total = from_arrow([figures])
-        return {
-            name: sorted(map(repr, total.table(part).to_pylist())) for name, part in SIGNAL_TABLES.items()
-        }
-
-    with_page = signal_tables(page)
-    assert with_page == signal_tables(None) == signal_tables(None, beside=True)
-    assert with_page["replica_states"]

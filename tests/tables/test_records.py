@@ -16,6 +16,7 @@ from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.protocol.records.record_decoder import Record, RecordBatch, RecordHeader
 from kdissect.protocol.records.record_encoder import encode_batch
 from kdissect.spark import tasks
+from kdissect.spark.task_tables import TableOptions
 from kdissect.tables import records as module
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.filters import Filter
@@ -30,7 +31,7 @@ def rows(path: Path, **options: Any) -> list[dict[str, Any]]:
     found = index_captures(open_inputs([str(path)], "").files, 1 << 20)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in found.splits)
     pieces = tasks.scan_step(ordinals, found.splits, ())
-    made = tasks.tables_step(pieces, found.splits, ("records",), tasks.TableOptions(**options))
+    made = tasks.tables_step(pieces, found.splits, ("records",), TableOptions(**options))
     return [row for name, batch in made if name == "records" for row in batch.to_pylist()]
 
 

@@ -21,7 +21,8 @@ from kdissect.protocol.columnar import register_loops
 from kdissect.report.aggregate import group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
-from kdissect.streams import payload_reader
+from kdissect.spark.figures_step import summary_step
+from kdissect.streams import own_bytes, payload_reader
 from kdissect.streams.tcp import step_fold
 from kdissect.tables import array_batch, arrow_columns, exchange_keys, header_columns
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
@@ -38,7 +39,7 @@ def warm_up() -> Partial:
     splits = index_captures(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(tasks.scan_step(ordinals, splits, ()))
-    summary = from_arrow(tasks.partials_only(tasks.summary_step(pieces, splits)))
+    summary = from_arrow(tasks.partials_only(summary_step(pieces, splits)))
     kernel_cache.mark_complete()
     return summary
 
@@ -55,6 +56,7 @@ def compile_for_many() -> None:
     group_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
+    own_bytes.call_all()
     step_fold.call_all()
     arrow_columns.call_all()
     array_batch.call_all()

@@ -24,6 +24,7 @@ from kdissect.report.partials import to_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, pieces_blob, to_blob
+from kdissect.spark.figures_step import figures_of
 from kdissect.spark.watch.carried_filter import Address, CarriedFilter, SeenNames
 from kdissect.spark.watch.hour_writer import HourWriter
 from kdissect.spark.watch.task_files import LeftFiles, TaskFiles
@@ -200,4 +201,4 @@ def _summed(batches: Iterable[Batches], plan: BatchPlan) -> list[bytes]:
     if plan.steps is None:
         deque(batches, maxlen=0)
         return []
-    return [to_blob(to_arrow(tasks.figures_of(batches, plan.page, plan.steps)))]
+    return [to_blob(to_arrow(figures_of(batches, plan.page, plan.steps)))]

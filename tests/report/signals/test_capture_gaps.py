@@ -14,6 +14,7 @@ from kdissect.report.model.summary import CaptureGap
 from kdissect.report.partials import from_arrow
 from kdissect.report.signals.capture_gaps import without_gaps
 from kdissect.spark import tasks
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.watch.file_journal import TakenFile
 from kdissect.spark.watch.late_files import count_skipped
 from tests.helpers.rings import CAPTURES, as_pcap, ring_files, write_ring
@@ -30,7 +31,7 @@ def causes(paths: list[Path], gaps: tuple[CaptureGap, ...]) -> set[str]:
     grid = endless_grid(index.earliest_time_ns)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in index.splits)
     pieces = tasks.scan_step(ordinals, index.splits, ())
-    partial = from_arrow(tasks.partials_only(list(tasks.summary_step(pieces, index.splits, steps=grid))))
+    partial = from_arrow(tasks.partials_only(list(summary_step(pieces, index.splits, steps=grid))))
     span = index.earliest_time_ns, index.latest_time_ns
     report = recent_report([partial], grid, *span, index.packets, gaps)
     assert report.capture.dropped_packets == sum(gap.packets for gap in gaps)

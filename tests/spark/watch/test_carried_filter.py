@@ -11,6 +11,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.spark import tasks
+from kdissect.spark.task_tables import TableOptions, build_tables
 from kdissect.spark.watch.carried_filter import CarriedFilter, SeenNames
 from kdissect.tables.dissection import AgeLimits, Dissection
 from kdissect.tables.filters import Filter
@@ -50,7 +51,7 @@ def in_batches(splits: tuple[Split, ...], wanted: Filter) -> Iterator[dict[str, 
 def at_once(splits: tuple[Split, ...], wanted: Filter) -> Iterator[dict[str, pa.RecordBatch]]:
     pieces = pieces_of(splits)
     names = tasks.collect_known(tasks.known_step(pieces, splits))
-    yield from tasks.build_tables(pieces, splits, tasks.TableOptions(wanted, names=names), SUMMED)
+    yield from build_tables(pieces, splits, TableOptions(wanted, names=names), SUMMED)
 
 
 def test_rows_are_those_of_one_analysis(splits: tuple[Split, ...]) -> None:

@@ -15,6 +15,7 @@ from kdissect.report.model.summary import Summary
 from kdissect.report.partials import from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
+from kdissect.spark.figures_step import summary_step
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_store import BatchStore
@@ -39,7 +40,7 @@ def at_once(paths: list[Path], grids: StepGrids) -> tuple[Summary, Plain]:
     index = index_captures(open_inputs([str(path) for path in paths], "").files)
     ordinals = (pa.record_batch({"split": [split.index]}) for split in index.splits)
     pieces = tasks.scan_step(ordinals, index.splits, ())
-    batches = list(tasks.summary_step(pieces, index.splits, grid=grids.page, steps=grids.signals))
+    batches = list(summary_step(pieces, index.splits, grid=grids.page, steps=grids.signals))
     partial = from_arrow(tasks.partials_only(batches))
     summary = build_report(partial, capture_facts(index, tasks.sum_counts(batches)))
     return summary, make_page_data(summary, partial, grids.page)
