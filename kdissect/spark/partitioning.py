@@ -27,6 +27,7 @@ A capture of 100,000 short ones took workers 286, 293 and 384 MiB at the peak wi
 a task. The whole run took 33, 28 and 26 s of processor time."""
 
 MOST_PARTITIONS = 4096
+LONELY_BYTES = 32 << 20  # of captures: the work on fewer takes less time than another process
 LONELY = 1.4  # times a core's share of all packets: such a partition goes on for long when others are done
 TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
 MOST_SPLITS = 64  # splits in one task of pass one
@@ -66,8 +67,10 @@ def is_lonely(sample: Sample, shares: Partitioning, cores: int) -> bool:
 
     That is so, too, for a few connections on many cores.
     """
+    if shares.partitions == 1 or sample.bytes < LONELY_BYTES:
+        return False
     loads = np.bincount(shares.of_bucket, weights=sample.segments, minlength=shares.partitions)
-    return bool(shares.partitions > 1 and loads.max() * cores > LONELY * loads.sum())
+    return bool(loads.max() * cores > LONELY * loads.sum())
 
 
 def tasks_for(splits: int, cores: int) -> int:

@@ -1,6 +1,7 @@
 """Sharing out: nothing is left over, the heavy stand apart, and a sample is only a look."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,9 @@ def test_a_partition_with_most_of_a_capture_is_lonely(
     segments: dict[int, int], cores: int, *, lonely: bool
 ) -> None:
     sample = sample_of(segments)
-    assert is_lonely(sample, partition_buckets(sample, cores), cores) == lonely
+    shares = partition_buckets(sample, cores)
+    assert is_lonely(sample, shares, cores) == lonely
+    assert not is_lonely(replace(sample, bytes=1 << 20), shares, cores)
 
 
 @pytest.mark.parametrize(
