@@ -1,4 +1,4 @@
-"""Links in the documents lead somewhere, and documents that are made from the code are up to date.
+"""Links in the documents lead somewhere, tables are even, and documents made from the code are up to date.
 
 A link is checked if it is relative: its file must be there, and its `#anchor` must be a heading of that
 Markdown file, spelled as GitHub does, or an `id` or `name` in its HTML. Code blocks and code spans are not
@@ -28,6 +28,7 @@ HTML = re.compile(r"<(?:a|img|source)\b[^>]*?\b(?:href|src)=[\"']([^\"']+)[\"']"
 OUTSIDE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+CELL_EDGE = re.compile(r"(?<!\\)\|")
 HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 ANCHOR = re.compile(r"\b(?:id|name)=[\"']([^\"']+)[\"']")
 
@@ -48,11 +49,27 @@ class Generator:
 GENERATORS = (Generator("docs", ("-m", "tests.docs", "--check")),)  # the JSON Schema of reports, too
 
 
+def documents(project: Project) -> Iterator[tuple[Path, str]]:
+    """Yield all documents, each with its name."""
+    for path in sorted({path for pattern in DOCUMENTS for path in project.root.glob(pattern)}):
+        yield path, path.relative_to(project.root).as_posix()
+
+
+def table_rows(project: Project) -> Iterator[Finding]:
+    """Yield the rows of tables that have more or fewer cells than the head of their table."""
+    for path, name in documents(project):
+        width = 0
+        for number, line in enumerate(prose(path.read_text(encoding="utf-8")), 1):
+            cells = len(CELL_EDGE.findall(line)) - 1 if line.startswith("|") else 0
+            if width and cells and cells != width:
+                yield Finding(name, number, "table-row", f"{cells} cells, and {width} in the head")
+            width = (width or cells) if cells else 0
+
+
 def links(project: Project) -> Iterator[Finding]:
     """Yield the relative links of the documents that lead nowhere."""
-    for path in sorted({path for pattern in DOCUMENTS for path in project.root.glob(pattern)}):
+    for path, name in documents(project):
         text = "\n".join(prose(path.read_text(encoding="utf-8")))
-        name = path.relative_to(project.root).as_posix()
         for pattern in (INLINE, REFERENCE, HTML):
             for match in pattern.finditer(text):
                 if problem := _problem(project.root, path, match[1]):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tests.structure.dependencies import dependencies
 from tests.structure.docstrings import docstring_verb
-from tests.structure.documents import generated, links
+from tests.structure.documents import generated, links, table_rows
 from tests.structure.imports import import_circles
 from tests.structure.lengths import function_length, line_length, readme_length
 from tests.structure.mirror import module_tests
@@ -25,6 +25,7 @@ RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
     "module-test": module_tests,
     "dependency": dependencies,
     "link": links,
+    "table-row": table_rows,
     "readme-length": readme_length,
     "generated": generated,
 }

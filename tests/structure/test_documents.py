@@ -1,9 +1,9 @@
-"""Links that lead nowhere, and documents that are not as their generator makes them."""
+"""Links that lead nowhere, uneven tables, and documents that are not as their generator makes them."""
 
 import pytest
 
 from tests.structure.conftest import Make
-from tests.structure.documents import Generator, anchors, generated, links
+from tests.structure.documents import Generator, anchors, generated, links, table_rows
 
 DOCUMENT = """# All of it
 
@@ -54,6 +54,17 @@ def test_a_dead_link(make: Make, link: str, problem: str) -> None:
 )
 def test_a_link_that_leads_somewhere(make: Make, link: str) -> None:
     assert not list(links(make({"docs/all.md": DOCUMENT, "README.md": f"# Title\n\n{link}\n"})))
+
+
+def test_a_row_with_another_number_of_cells(make: Make) -> None:
+    even = "| a | b |\n| --- | --- |\n| `x \\|| y` \\| z | 1 |\n"
+    code = "```\n| a | b |\n| c |\n```\n| a |\n"
+    assert not list(table_rows(make({"README.md": f"{even}\n| alone |\n\n{code}"})))
+    findings = list(table_rows(make({"README.md": f"{even}| 1 | 2 | 3 |\n| 1 |\n"})))
+    assert [str(finding) for finding in findings] == [
+        "README.md:4: table-row: 3 cells, and 2 in the head",
+        "README.md:5: table-row: 1 cells, and 2 in the head",
+    ]
 
 
 @pytest.mark.parametrize(
