@@ -15,6 +15,7 @@ import mmap
 import multiprocessing
 import pickle
 import signal
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import accumulate
@@ -165,7 +166,8 @@ def _run(
         answer = _Done(consume(_items(pipe, places)))
     except _NoMoreNeeded:
         return
-    except Exception as error:  # noqa: BLE001 - raised again by the other process
+    except Exception as error:  # noqa: BLE001 - raised again by the other process, which has no trace of it
+        error.add_note(traceback.format_exc())
         answer = error
     with suppress(OSError):
         pipe.send(answer)

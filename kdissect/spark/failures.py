@@ -18,11 +18,13 @@ _SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error): *|\([\w.$]+(?:Except
 
 NO_SPACE = "no space left on the disk of the output, or of temporary files (set TMPDIR to a larger one)"
 _NO_SPACE_SIGNS = ("No space left on device", "Disk quota exceeded")
+_WORKER_LOST = "a worker process ended unexpectedly (killed for its memory?)"
 _PLAIN = {
     "java.lang.OutOfMemoryError": "Spark ran out of memory",
     **dict.fromkeys(_NO_SPACE_SIGNS, NO_SPACE),
     "MemoryError": "a worker ran out of memory",
-    "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
+    "Python worker exited unexpectedly": _WORKER_LOST,
+    "ConsumerLostError": _WORKER_LOST,
 }
 
 AUTHENTICATION = (

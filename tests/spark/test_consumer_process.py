@@ -67,8 +67,11 @@ def put_all(numbers: Iterable[int]) -> None:
 def test_the_end_of_the_process_reaches_this_one(last: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         put_all((1, last))
-    with pytest.raises(error):
+    with pytest.raises(error) as found:
         put_all((1, last, *range(10, 90)))
+    notes = getattr(found.value, "__notes__", [])
+    assert len(notes) == (error is LookupError)
+    assert all('raise LookupError("three")' in note for note in notes)
 
 
 def test_it_ends_when_this_side_fails() -> None:

@@ -71,6 +71,10 @@ def test_the_workers_own_words(line: str, sentence: str) -> None:
     [
         ("job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of memory"),
         (
+            "x.ConsumerLostError: the process that makes tables has died",
+            "a worker process ended unexpectedly",
+        ),
+        (
             "java.io.IOException: No space left on device\n\tat x",
             "no space left on the disk of the output, or of temporary files",
         ),
