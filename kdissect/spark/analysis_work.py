@@ -42,6 +42,12 @@ class AnalysisWork:
             return self.ahead.shares
         return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
 
+    @property
+    def packet_bytes(self) -> int:
+        """The mean size of a packet and its header in the captures."""
+        packets = sum(split.packets for split in self.splits)
+        return sum(split.stop - split.start for split in self.splits) // max(1, packets)
+
     def with_guess(self) -> "AnalysisWork":
         """Return this work with the names that it guesses, if it can: for figures only."""
         return replace(self, guess=guess_names(self.splits, self.treatment, self.ahead))

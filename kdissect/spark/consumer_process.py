@@ -6,13 +6,14 @@ for each other.
 
 An item has two parts, both pickled. Arrays of the one that is lent lie in memory that the processes share, in
 two places that are used in turn: while an item is consumed the next one is made and put aside. The part that
-is given may be kept. A value that is lent and larger than a place goes through the pipe, too. The process
-ends when its pipe ends, however the other one has ended.
+is given may be kept. A value that is lent and larger than a place has memory of its own, and nothing else is
+under way with it. The process ends when its pipe ends, however the other one has ended.
 """
 
 import gc
 import mmap
 import multiprocessing
+import os
 import pickle
 import signal
 import traceback
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import accumulate
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 PLACES = 2
@@ -41,45 +43,35 @@ class _NoMoreNeeded(Exception):
     """The process that hands over items has ended."""
 
 
+class _Packed:
+    """A value that is lent, pickled without its arrays, which are bytes one behind the other."""
+
+    def __init__(self, lent: object) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self.lent = pickle.dumps(lent, protocol=5, buffer_callback=buffers.append)
+        self._arrays = [buffer.raw() for buffer in buffers]
+        self.lengths = [len(array) for array in self._arrays]
+        self.size = _starts(self.lengths)[-1]
+
+    def write(self, memory: memoryview) -> None:
+        """Write the arrays to memory."""
+        for start, array in zip(_starts(self.lengths), self._arrays, strict=False):
+            memory[start : start + len(array)] = array
+
+
 class _Told(NamedTuple):
-    """A value that is lent, pickled. Its arrays follow each other in the next place."""
+    """The message about an item: all but the arrays of what is lent. `place` is -1 for memory of its own."""
 
     lent: bytes
     lengths: list[int]
+    place: int
+    given: Any
 
-
-class _SharedPlaces:
-    """Memory for arrays; both sides use its places in turn."""
-
-    def __init__(self) -> None:
-        self._memory = memoryview(mmap.mmap(-1, PLACES * PLACE_BYTES))
-        self._turn = 0
-
-    def put(self, lent: object) -> _Told:
-        """Put the arrays of a value into the next place."""
-        place = self._next()
-        buffers: list[pickle.PickleBuffer] = []
-        packed = pickle.dumps(lent, protocol=5, buffer_callback=buffers.append)
-        arrays = [buffer.raw() for buffer in buffers]
-        lengths = [len(array) for array in arrays]
-        starts = _starts(lengths)
-        if starts[-1] > len(place):
-            return _Told(pickle.dumps(lent, protocol=5), [])
-        for start, array in zip(starts, arrays, strict=False):
-            place[start : start + len(array)] = array
-        return _Told(packed, lengths)
-
-    def take(self, told: _Told) -> object:
-        """Return the value of which `put` told this; its arrays are those in the place."""
-        place = self._next()
-        starts = _starts(told.lengths)
-        arrays = [place[start : start + length] for start, length in zip(starts, told.lengths, strict=False)]
-        return pickle.loads(told.lent, buffers=arrays)  # noqa: S301 - of the process that forked this one
-
-    def _next(self) -> memoryview:
-        first = self._turn % PLACES * PLACE_BYTES
-        self._turn += 1
-        return self._memory[first : first + PLACE_BYTES]
+    def value(self, memory: memoryview) -> Any:
+        """Return what is lent, with its arrays in memory."""
+        starts = _starts(self.lengths)
+        arrays = [memory[start : start + length] for start, length in zip(starts, self.lengths, strict=False)]
+        return pickle.loads(self.lent, buffers=arrays)  # noqa: S301 - of the process that forked this one
 
 
 def _starts(lengths: list[int]) -> list[int]:
@@ -96,7 +88,9 @@ class ConsumerProcess(Generic[Lent, Given, R]):
     def __init__(self, consume: Callable[[Iterator[tuple[Lent, Given]]], R]) -> None:
         fork = multiprocessing.get_context("fork")
         self._pipe, there = fork.Pipe()
-        self._places, self._under_way = _SharedPlaces(), 0
+        memory = memoryview(mmap.mmap(-1, PLACES * PLACE_BYTES))
+        self._places = [memory[place * PLACE_BYTES :][:PLACE_BYTES] for place in range(PLACES)]
+        self._under_way, self._next = 0, 0
         gc.freeze()  # collecting garbage would copy the memory that both share
         self._process = fork.Process(
             target=_run, args=(consume, there, self._pipe, self._places), daemon=True
@@ -115,11 +109,35 @@ class ConsumerProcess(Generic[Lent, Given, R]):
 
     def put(self, lent: Lent, given: Given) -> None:
         """Hand over an item; wait while two others are under way. Raise what `consume` raised."""
-        if self._under_way == PLACES:
+        packed = _Packed(lent)
+        if packed.size > PLACE_BYTES:
+            self._put_large(packed, given)
+            return
+        self._wait_for(PLACES - 1)
+        packed.write(self._places[self._next])
+        self._send(_Told(packed.lent, packed.lengths, self._next, given))
+        self._next = (self._next + 1) % PLACES
+        self._under_way += 1
+
+    def _put_large(self, packed: _Packed, given: Given) -> None:
+        """Hand over an item in memory of its own, and wait until it is consumed."""
+        self._wait_for(0)
+        descriptor = os.memfd_create("kdissect")
+        try:
+            os.ftruncate(descriptor, packed.size)
+            with mmap.mmap(descriptor, packed.size) as memory, memoryview(memory) as view:
+                packed.write(view)
+            self._send(_Told(packed.lent, packed.lengths, -1, given), descriptor)
+        finally:
+            os.close(descriptor)
+        self._under_way += 1
+        self._wait_for(0)
+
+    def _wait_for(self, most: int) -> None:
+        """Wait until at most so many items are under way."""
+        while self._under_way > most:
             self._received()
             self._under_way -= 1
-        self._send((self._places.put(lent), given))
-        self._under_way += 1
 
     def result(self) -> R:
         """Return what `consume` returns when there are no more items. Raise what it raised."""
@@ -128,9 +146,11 @@ class ConsumerProcess(Generic[Lent, Given, R]):
             pass
         return done.result
 
-    def _send(self, told: tuple[_Told, Given] | None) -> None:
+    def _send(self, told: _Told | None, descriptor: int | None = None) -> None:
         try:
             self._pipe.send(told)
+            if descriptor is not None:
+                send_handle(self._pipe, descriptor, self._process.pid)
         except OSError:
             while True:
                 self._received()  # raises what ended the process
@@ -155,7 +175,7 @@ def _run(
     consume: Callable[[Iterator[tuple[Lent, Given]]], R],
     pipe: Connection,
     other_end: Connection,
-    places: _SharedPlaces,
+    places: list[memoryview],
 ) -> None:
     """Be the process."""
     other_end.close()
@@ -173,11 +193,21 @@ def _run(
         pipe.send(answer)
 
 
-def _items(pipe: Connection, places: _SharedPlaces) -> Iterator[tuple[Any, Any]]:
+def _items(pipe: Connection, places: list[memoryview]) -> Iterator[tuple[Any, Any]]:
     """Yield items, and say when each is done."""
+    told: _Told | None
     try:
         while (told := pipe.recv()) is not None:
-            yield places.take(told[0]), told[1]
+            yield told.value(places[told.place] if told.place >= 0 else _own_memory(pipe)), told.given
             pipe.send(None)
     except (EOFError, OSError):
         raise _NoMoreNeeded from None
+
+
+def _own_memory(pipe: Connection) -> memoryview:
+    """Return the memory that an item has for itself."""
+    descriptor = recv_handle(pipe)
+    try:
+        return memoryview(mmap.mmap(descriptor, 0))
+    finally:
+        os.close(descriptor)

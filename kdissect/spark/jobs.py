@@ -331,7 +331,7 @@ def _figures(
         treatment=work.treatment,
         grid=grid,
         steps=steps,
-        beside=is_lonely(work.sample, work.shares(backend.cores), backend.cores),
+        beside=is_lonely(work.sample, work.shares(backend.cores), backend.cores, work.packet_bytes),
     )
     step = (
         partial(_over_blobs, step=_watched(work, backend, make))

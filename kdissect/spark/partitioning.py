@@ -28,6 +28,7 @@ a task. The whole run took 33, 28 and 26 s of processor time."""
 
 MOST_PARTITIONS = 4096
 LONELY_BYTES = 32 << 20  # of captures: the work on fewer takes less time than another process
+LONELY_PACKET = 4 << 10  # bytes of a packet on average: to hand over large messages costs what it saves
 LONELY = 1.4  # times a core's share of all packets: such a partition goes on for long when others are done
 TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
 MOST_SPLITS = 64  # splits in one task of pass one
@@ -62,12 +63,13 @@ def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
     return Partitioning(partitions, of_bucket)
 
 
-def is_lonely(sample: Sample, shares: Partitioning, cores: int) -> bool:
+def is_lonely(sample: Sample, shares: Partitioning, cores: int, packet_bytes: int) -> bool:
     """Return whether one partition has so much of the captures that other cores wait for it in the end.
 
-    That is so, too, for a few connections on many cores.
+    That is so, too, for a few connections on many cores. `packet_bytes` is the mean of all packets: a task
+    with large ones, or with little to do, gains nothing by another process.
     """
-    if shares.partitions == 1 or sample.bytes < LONELY_BYTES:
+    if shares.partitions == 1 or sample.bytes < LONELY_BYTES or packet_bytes > LONELY_PACKET:
         return False
     loads = np.bincount(shares.of_bucket, weights=sample.segments, minlength=shares.partitions)
     return bool(loads.max() * cores > LONELY * loads.sum())

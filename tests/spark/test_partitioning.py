@@ -52,8 +52,9 @@ def test_a_partition_with_most_of_a_capture_is_lonely(
 ) -> None:
     sample = sample_of(segments)
     shares = partition_buckets(sample, cores)
-    assert is_lonely(sample, shares, cores) == lonely
-    assert not is_lonely(replace(sample, bytes=1 << 20), shares, cores)
+    assert is_lonely(sample, shares, cores, 200) == lonely
+    assert not is_lonely(sample, shares, cores, 9000)
+    assert not is_lonely(replace(sample, bytes=1 << 20), shares, cores, 200)
 
 
 @pytest.mark.parametrize(
