@@ -6,9 +6,11 @@ all rows once more.
 """
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kdissect.array_types import Bools, Int64s
 
@@ -42,6 +44,13 @@ def _all_true(count: int) -> Bools:
 def _locked(mask: Bools) -> Bools:
     mask.flags.writeable = False
     return mask
+
+
+def run_starts(values: NDArray[Any]) -> Int64s:
+    """Return the rows whose value is not that of the row before: each begins a run of equal values."""
+    begins = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=begins[1:])
+    return np.flatnonzero(begins)
 
 
 def valid_mask(column: pa.Array | pa.ChunkedArray) -> Bools:

@@ -27,6 +27,7 @@ from kdissect.tables.arrow_columns import (
     name_column,
     text_column,
 )
+from kdissect.tables.column_values import run_starts
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
@@ -47,12 +48,6 @@ TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
 """Columns that requests fill: four from fields that the columnar reader keeps, and the user of a token."""
 
 
-def _first_of_runs(connection: Int64s, rows: Int64s) -> Int64s:
-    """Return the rows whose connection is not that of the row before. To sort few rows takes no time."""
-    of_rows = connection[rows]
-    return rows[np.append(True, of_rows[1:] != of_rows[:-1])] if len(rows) else rows
-
-
 class ConnectionDetails:
     """Facts of exchanges about their connection: first values of columns, faults, and the ends of logs."""
 
@@ -68,7 +63,8 @@ class ConnectionDetails:
         for name, column in FIRST_VALUES.items():
             values = self._values[name]
             start, length = request.spans(column)
-            rows = _first_of_runs(connection, np.flatnonzero(start >= 0))
+            rows = np.flatnonzero(start >= 0)
+            rows = rows[run_starts(connection[rows])]  # to sort few rows takes no time
             connections, first_rows = np.unique(connection[rows], return_index=True)
             rows = rows[first_rows]
             texts = text_column(batch.arena, start[rows], length[rows]).to_pylist()

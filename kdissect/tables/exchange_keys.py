@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
+from kdissect.tables.column_values import run_starts
 
 DIRECT_CELLS = 4
 """With up to so many possible keys for each row, rows are found in an array: half of the time of a search."""
@@ -115,6 +116,6 @@ def call_all() -> None:
 
 def _number_runs(values: Int64s) -> Int64s:
     """Return a number for each value, the same for equal values."""
-    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+    starts = run_starts(values)
     numbers = pa.array(values[starts]).dictionary_encode().indices.to_numpy().astype(np.int64)
     return np.repeat(numbers, np.diff(np.r_[starts, len(values)]))

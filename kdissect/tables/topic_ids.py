@@ -15,6 +15,7 @@ from kdissect.tables.arrow_columns import (
     uuid_column,
 )
 from kdissect.tables.coded_columns import distinct_spans
+from kdissect.tables.column_values import run_starts
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS, NAMES
 
@@ -34,8 +35,7 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
         return _NO_NAMES
     # A topic's partitions share its spans and follow each other, and most messages name the same topics: few
     # rows become text.
-    place = topic_id.start[both]
-    both = both[np.r_[True, place[1:] != place[:-1]]]
+    both = both[run_starts(topic_id.start[both])]
     of_id, _ = distinct_spans(batch.arena, topic_id.start[both], np.full(len(both), UUID_BYTES))
     of_name, _ = distinct_spans(batch.arena, topic.start[both], topic.length[both])
     both = both[_first_of_equal(of_id.astype(np.int64), of_name.astype(np.int64))]

@@ -11,6 +11,7 @@ from kdissect.tables.column_values import (
     combine_chunks,
     every_row,
     int_values,
+    run_starts,
     valid_mask,
 )
 
@@ -64,3 +65,9 @@ def test_equal_codes_are_equal_texts_whatever_each_chunk_knows():
         coded = code_text(column)
         assert coded.arrow().to_pylist() == column.to_pylist()
         assert len(set(coded.texts.to_pylist())) == len(coded.texts)
+
+
+def test_a_run_begins_with_another_value():
+    assert run_starts(np.array([3, 3, 1, 1, 1, 3])).tolist() == [0, 2, 5]
+    assert run_starts(np.array([True])).tolist() == [0]
+    assert run_starts(np.zeros(0, np.int64)).tolist() == []

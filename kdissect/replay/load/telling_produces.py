@@ -18,6 +18,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.logged_shapes import LoggedShapes
 from kdissect.replay.load.request_table import ROWS_AT_ONCE, RequestTable
 from kdissect.replay.load.shaped_messages import MIX, NONE, PRODUCED, ProducedFacts
+from kdissect.tables.column_values import run_starts
 
 SHIFT = np.uint64(29)  # brings high bits of a hash to the low ones
 EMPTY = np.zeros(0, np.int64)
@@ -105,7 +106,7 @@ class _WriterConnections:
         connections = [each for _, each in self._new]
         order = np.argsort(writers)
         writers = writers[order]
-        starts = np.flatnonzero(np.append(True, writers[1:] != writers[:-1])[: len(writers)])
+        starts = run_starts(writers)
         if len(starts):
             self._known = (
                 writers[starts],

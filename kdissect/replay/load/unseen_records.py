@@ -18,6 +18,7 @@ from kdissect.replay.load.request_shapes import NO_SHAPE
 from kdissect.replay.load.request_table import Interned
 from kdissect.replay.load.shaped_messages import FETCHED, NONE, PRODUCED, FetchedFacts, ProducedFacts
 from kdissect.replay.rewrite.names import Names, Tree
+from kdissect.tables.column_values import run_starts
 
 
 class _ShapePlaces:
@@ -109,7 +110,7 @@ class UnseenRecords:
 
 def _places(owners: Int64s) -> Int64s:
     """Return for rows of requests that follow each other the place of each in its request."""
-    begins = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])[: len(owners)])
+    begins = run_starts(owners)
     counts = np.diff(np.append(begins, len(owners)))
     places: Int64s = np.arange(len(owners)) - np.repeat(begins, counts)
     return places

@@ -20,7 +20,7 @@ from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import INT64
-from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
+from kdissect.tables.column_values import combine_chunks, every_row, int_values, run_starts, valid_mask
 
 R = TypeVar("R")
 
@@ -230,9 +230,7 @@ def encode_runs(values: Int64s) -> Codes:
     """Return codes of a column in which equal values mostly follow each other."""
     if not len(values):
         return Codes(values, 0)
-    is_start = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=is_start[1:])
-    starts = np.flatnonzero(is_start)
+    starts = run_starts(values)
     heads = encode(pa.array(values[starts]))
     if len(starts) == 1:
         return Codes(np.zeros(len(values), np.int64), 1)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.quantiles import nearest_rank
+from kdissect.tables.column_values import run_starts
 
 DENSE_CELLS = 4
 """Groups with up to so many cells (pairs of group and bucket) for each row are added up without sorting."""
@@ -71,7 +72,7 @@ def add_up(group: Int64s, bucket: Int64s, count: Int64s) -> Histograms:
         return _add_up_cells(key, count, width, cells)
     order = np.argsort(key)
     key, count = key[order], count[order]
-    starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    starts = run_starts(key)
     key = key[starts]
     return Histograms(key // width, key % width, np.add.reduceat(count, starts))
 

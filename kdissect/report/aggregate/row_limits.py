@@ -21,6 +21,7 @@ from kdissect.report.aggregate.partial_rows import array_rows, plain_rows, roll_
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column
 from kdissect.tables.coded_text import CodedText
+from kdissect.tables.column_values import run_starts
 
 
 def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
@@ -78,7 +79,7 @@ def _in_runs(part: PartialTable, table: pa.Table) -> ArrayBatch:
     same = group_rows(*(encode(columns.arrow(name)) for name, _ in part.keys if name != start))
     order = np.lexsort((columns.ints(start), same.of))
     runs = _runs(same.of[order], columns.ints(start)[order], columns.ints(stop)[order])
-    first = np.flatnonzero(np.r_[True, np.diff(runs) != 0]) if len(runs) else runs
+    first = run_starts(runs)
     ordered = TableColumns(table.take(pa.array(order)))
     taken = {name: ordered.column(name) for name in part.schema.names}
     return roll_up_groups(part, taken, RowGroups(runs, len(first), first), first)
