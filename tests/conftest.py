@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from kdissect.spark.session import Engine
-from kdissect.spark.spark_settings import SparkSettings
+from kdissect.spark.spark_settings import RunKind, SparkSettings
 from tests.helpers.tiers import ALL
 
 # No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
@@ -65,7 +65,7 @@ def _spread_kinds(kinds: Mapping[Path, int]) -> dict[Path, tuple[bool, float]]:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    with Engine.start(SparkSettings(master="local[2]", with_sql=True)) as started:
+    with Engine.start(SparkSettings(master="local[2]", kind=RunKind.SQL)) as started:
         started.context()
         yield started
 

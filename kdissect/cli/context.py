@@ -29,7 +29,7 @@ from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
 from kdissect.spark.session import Engine
-from kdissect.spark.spark_settings import SparkSettings
+from kdissect.spark.spark_settings import RunKind, SparkSettings
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ def silent(_line: str) -> None:
 
 @contextmanager
 def spark_engine(
-    arguments: argparse.Namespace, paths: Sequence[str], figures_only: bool = False, with_sql: bool = False
+    arguments: argparse.Namespace,
+    paths: Sequence[str],
+    figures_only: bool = False,
+    kind: RunKind = RunKind.RDD,
 ) -> Iterator[AnyEngine]:
     """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards.
 
@@ -96,7 +99,7 @@ def spark_engine(
     """
     check_paths(paths)
     notice = _notice(arguments)
-    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=with_sql)
+    settings = SparkSettings(master=arguments.master, notice=notice, kind=kind)
     here = figures_only and runs_in_process(settings, paths)
     if line := reading_line(paths):  # first: finding a Java and starting it takes longer than all before
         notice(line)
@@ -187,11 +190,11 @@ def reading_job(run: AnalysisRun, quiet: bool) -> Iterator[Any]:
 def analysis_run(
     arguments: argparse.Namespace,
     figures_only: bool = False,
-    with_sql: bool = False,
+    kind: RunKind = RunKind.RDD,
     partial: bool = True,
 ) -> Iterator[AnalysisRun]:
     """Return the run over the captures of the command line, while Spark starts, and end Spark afterwards."""
-    with spark_engine(arguments, arguments.paths, figures_only, with_sql) as engine:
+    with spark_engine(arguments, arguments.paths, figures_only, kind) as engine:
         yield prepare_run(engine, arguments, arguments.paths, partial=partial)
 
 

@@ -12,7 +12,7 @@ from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 from kdissect.files import ScratchDirectory
-from kdissect.spark.spark_settings import SparkSettings
+from kdissect.spark.spark_settings import RunKind, SparkSettings
 from kdissect.spark.table_writer import (
     FINISH,
     TableDirectory,
@@ -71,7 +71,7 @@ def _write(
     """Write the tables. Return the exit code."""
     format = TableFormat(arguments.format)
     by_workers = _is_for_workers(arguments, wanted, format)
-    with analysis_run(arguments, with_sql=not by_workers) as run:
+    with analysis_run(arguments, kind=RunKind.RDD if by_workers else RunKind.SQL) as run:
         if isinstance(target, TableDirectory) and by_workers:
             _have_workers_write(run, arguments, wanted, target)
             return run.exit_code()

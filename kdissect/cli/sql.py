@@ -28,6 +28,7 @@ from kdissect.cli.filter_options import table_filter
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
+from kdissect.spark.spark_settings import RunKind
 
 AHEAD_BYTES = 1 << 30  # are indexed in less time than Spark starts in
 ROWS_SHOWN = 1000
@@ -40,7 +41,7 @@ UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 def sql(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with spark_engine(arguments, arguments.paths, with_sql=True) as engine:
+    with spark_engine(arguments, arguments.paths, kind=RunKind.SQL) as engine:
         engine.build()
         run = (
             prepare_run(engine, arguments, arguments.paths, announces=False)

@@ -31,10 +31,10 @@ def watch(arguments: argparse.Namespace) -> None:
     from kdissect.jit import kernel_cache
     from kdissect.live.stream_source import StreamSource
     from kdissect.spark.session import Engine
-    from kdissect.spark.spark_settings import SparkSettings
+    from kdissect.spark.spark_settings import RunKind, SparkSettings
 
     notice = silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
-    settings = SparkSettings(master=arguments.master, notice=notice, with_sql=True, streams=True)
+    settings = SparkSettings(master=arguments.master, notice=notice, kind=RunKind.STREAM)
     if not settings.local:
         check_cluster_captures(arguments)
     with ExitStack() as stack:

@@ -6,6 +6,8 @@ only its user may enter and which goes with the run.
 """
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -44,6 +46,13 @@ class FilePartWriter:
         part = FilePart(self._path, self._end, len(content))
         self._end += len(content)
         return part
+
+
+@contextmanager
+def parts_in(path: Path) -> Iterator[FilePartWriter]:
+    """Write parts into a new file."""
+    with path.open("wb") as file:
+        yield FilePartWriter(file, str(path))
 
 
 def new_path(folder: str) -> Path:

@@ -23,7 +23,7 @@ from kdissect.spark.backend import (
     Step,
     T,
 )
-from kdissect.spark.file_parts import SHARED_FOLDER, FilePart, FilePartWriter, new_path
+from kdissect.spark.file_parts import SHARED_FOLDER, FilePart, new_path, parts_in
 from kdissect.spark.startup.local_scan import LocalScan
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ def _shared_folder(context: "SparkContext") -> str | None:
 
 def _scanned_into_file(ordinals: Iterable[int], scan: Scan, folder: str) -> Iterator[tuple[int, Blob]]:
     """Return what a scan returns, with its descriptors in one file."""
-    path = new_path(folder)
-    with path.open("wb") as file:
-        writer = FilePartWriter(file, str(path))
+    with parts_in(new_path(folder)) as writer:
         for partition, (ordinal, blob) in scan(ordinals):
             yield partition, (ordinal, writer.put(blob))
 
@@ -138,9 +136,8 @@ def _put_aside(rows: Iterable[Row], folder: str) -> Iterator[tuple[Any, bytes | 
         if len(row) < LARGE_RESULT:
             yield key, row
             continue
-        path = new_path(folder)
-        with path.open("wb") as file:
-            yield key, FilePartWriter(file, str(path)).put(row)
+        with parts_in(new_path(folder)) as writer:
+            yield key, writer.put(row)
 
 
 def _taken_back(part: FilePart) -> bytes:

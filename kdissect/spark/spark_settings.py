@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from kdissect.cache_directory import cache_home
@@ -56,28 +57,29 @@ operators set, or none.
 """
 
 
+class RunKind(StrEnum):
+    """Kinds of runs. With the archive of a watch, a query over a million exchanges took 1.2 s longer."""
+
+    RDD = "rdd"
+    """Figures, and rows without queries."""
+    SQL = "sql"
+    """Queries, which take as many classes again."""
+    STREAM = "stream"
+    """A watch, which plans no queries and takes other classes of Spark SQL."""
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """How to run Spark. `confs` override all other settings; `notice` receives lines for the user.
 
-    A run `with_sql` uses Spark SQL, which takes as many classes again. One that `streams` plans no queries,
-    and takes others.
+    `kind` says which classes of Java a run needs: each kind has an archive of its own.
     """
 
     master: str = LOCAL_MASTER
     confs: Mapping[str, str] = field(default_factory=dict)
     cache: Path = field(default_factory=cache_home)
     notice: Callable[[str], None] = lambda _line: None
-    with_sql: bool = False
-    streams: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The kind of run, by the classes of Java that it needs: each kind has an archive of its own.
-
-        With the archive of a watch, a query over a million exchanges took 1.2 s longer.
-        """
-        return "stream" if self.streams else "sql" if self.with_sql else "rdd"
+    kind: RunKind = RunKind.RDD
 
     @property
     def local(self) -> bool:

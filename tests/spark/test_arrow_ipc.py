@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.spark.arrow_ipc import MANY_PIECES, from_blob, ordered_by_split, pieces_blob, to_blob
-from kdissect.spark.file_parts import FilePartWriter
+from kdissect.spark.file_parts import parts_in
 
 
 def batch(number: int) -> pa.RecordBatch:
@@ -35,8 +35,7 @@ def test_blobs_come_in_order_of_splits_from_memory_and_from_disk(held_bytes: int
 
 def test_blobs_in_files_come_in_order_with_others(tmp_path: Path) -> None:
     path = tmp_path / "parts"
-    with path.open("wb") as file:
-        writer = FilePartWriter(file, str(path))
+    with parts_in(path) as writer:
         blobs = [(number, to_blob(batch(number))) for number in range(20)]
         random.Random(4).shuffle(blobs)
         mixed = [(number, writer.put(blob) if number % 3 else blob) for number, blob in blobs]

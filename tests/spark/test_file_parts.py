@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.spark.file_parts import FilePart, FilePartWriter, new_path
+from kdissect.spark.file_parts import FilePart, new_path, parts_in
 
 
 def test_parts_are_read_as_they_were_put_while_the_file_is_written(tmp_path: Path) -> None:
     path = new_path(str(tmp_path))
     contents = [b"first", b"", bytes(100_000), b"last"]
-    with path.open("wb") as file:
-        writer = FilePartWriter(file, str(path))
+    with parts_in(path) as writer:
         for content in contents:
             part = writer.put(content)
             assert part.read() == content

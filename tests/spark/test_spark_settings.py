@@ -11,11 +11,6 @@ def test_cores_of_a_local_run(master: str, cores: int) -> None:
     assert SparkSettings("local[*]").cores >= 1
 
 
-def test_each_kind_of_run_has_classes_of_its_own() -> None:
-    runs = SparkSettings(), SparkSettings(with_sql=True), SparkSettings(with_sql=True, streams=True)
-    assert [run.kind for run in runs] == ["rdd", "sql", "stream"]
-
-
 @pytest.mark.parametrize(
     ("master", "local"), [("local", True), ("local[*]", True), ("yarn", False), ("spark://host:7077", False)]
 )

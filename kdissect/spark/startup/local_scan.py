@@ -19,7 +19,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, pieces_blob
 from kdissect.spark.failures import disk_full_explained
-from kdissect.spark.file_parts import FilePartWriter
+from kdissect.spark.file_parts import parts_in
 from kdissect.spark.partitioning import Partitioning
 from kdissect.spark.reading_stop import ReadingStop
 
@@ -58,8 +58,7 @@ def scan_locally(
     began, passed, done = time.monotonic(), 0, 0
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     scanned = tasks.scan_step(ordinals, splits, ports)
-    with disk_full_explained(), path.open("wb") as file:
-        writer = FilePartWriter(file, str(path))
+    with disk_full_explained(), parts_in(path) as writer:
         for split in splits:
             speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
             if (stop and done and stop.is_asked_for) or (spark_is_up() and left / speed > seconds):
