@@ -64,17 +64,17 @@ def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
     return at
 
 
-def renew_arena(state: State, count: int, size: int) -> tuple[State, int]:
+def renew_arena(state: State, count: int, size: int, least: int = 0) -> tuple[State, int]:
     """Return the state with a renewed arena, and the offset of `size` bytes of room in it.
 
     The arena keeps the bytes that the first `count` connections still need. If it is too small, the state
-    gets a larger one.
+    gets a larger one, of at least `least` bytes. Memory is taken only when bytes are written to it.
     """
     kept = np.empty(carry_over(state, count, state.arena, False), np.uint8)
     carry_over(state, count, kept, True)
     needed = len(kept) + size + SCRATCH
     if len(state.arena) < needed:
-        state = state._replace(arena=np.empty(needed + needed // SPARE, np.uint8))
+        state = state._replace(arena=np.empty(max(needed + needed // SPARE, least), np.uint8))
     state.arena[FIRST_OFFSET : len(kept)] = kept[FIRST_OFFSET:]
     state.counters.assembly = len(kept) + size
     return state, len(kept)

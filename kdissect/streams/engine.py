@@ -48,6 +48,7 @@ from kdissect.streams.flow_state import (
     FULL_WAITING,
     PORTS_REUSED,
     SASL_TOKEN,
+    SCRATCH,
     TLS_READY,
     TOO_MUCH_HELD,
     State,
@@ -85,6 +86,8 @@ TakeRecords = Callable[[State, int], Iterator[ExchangeBatch]]
 class StreamEngine:
     """The state of a set of connections, and the loops over it.
 
+    Exchanges of slabs that lie in `batch_bytes` of the arena may come in one batch: see `end_slab`.
+
     Connections are rows, counted from 0. All of them together hold at most `most_held` bytes of what waits.
     With `tokens` raw SASL tokens are returned as exchanges, too. The methods that may meet whole records of
     TLS are given `take_records` each time: an engine that kept it would be part of a circle of references,
@@ -93,12 +96,17 @@ class StreamEngine:
     A batch of exchanges is valid until the next one is asked for.
     """
 
-    def __init__(self, max_versions: Int64s, most_held: int, tokens: bool = False) -> None:
+    def __init__(
+        self, max_versions: Int64s, most_held: int, tokens: bool = False, batch_bytes: int = 0
+    ) -> None:
         self.state = new_state(max_versions)
         self.state.counters.most_held = most_held
         self.connection_count = 0
         self._most_held = most_held
         self._tokens = tokens
+        self._batch_bytes = batch_bytes
+        self._slab_begins = 0  # offset in the arena
+        self._flushed_in_slab = False
         self._conflicts = Conflicts()
         self._free: list[int] = []  # rows of connections that were forgotten
 
@@ -116,8 +124,19 @@ class StreamEngine:
         return row
 
     def room_for_payload(self, size: int) -> tuple[Bytes, int]:
-        """Return `size` bytes of the arena for the next slab, and their offset. The slab before is let go."""
-        self.state, offset = renew_arena(self.state, self.connection_count, size)
+        """Return `size` bytes of the arena for the next slab, and their offset.
+
+        The slab before is let go, unless exchanges of it wait for their batch.
+        """
+        if self.state.counters.exchange_count:
+            offset = int(self.state.counters.assembly)
+            short = offset + size + SCRATCH - len(self.state.arena)
+            if short > 0:
+                self.state = with_more_arena(self.state, short)
+            self.state.counters.assembly = offset + size
+        else:
+            self.state, offset = renew_arena(self.state, self.connection_count, size, self._batch_bytes)
+        self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset
 
     def advance(
@@ -130,6 +149,7 @@ class StreamEngine:
             connection = int(connection_of[following])
             if code == PORTS_REUSED:
                 yield from self._finish(connection_of[following : following + 1], THE_END, take_records)
+                yield from self.flush()  # while the state of their connection is there
                 begin_anew(self.state, connection)
             elif code == TOO_MUCH_HELD:
                 yield from self._relieve(take_records)
@@ -172,8 +192,21 @@ class StreamEngine:
         self.connection_count = len(value["state"]["connections"])
         self._conflicts.resume(value["conflicts"])
 
+    def end_slab(self) -> Iterator[ExchangeBatch]:
+        """Return the exchanges that are finished by now, unless they are few, and the next slab has room too.
+
+        A batch costs milliseconds of calls, whatever its size. A slab that filled a batch has small messages.
+        After one, nothing waits, so the arena does not grow with such traffic.
+        """
+        used = int(self.state.counters.assembly)
+        expected = (used - self._slab_begins) * 5 // 4
+        are_few = not self._flushed_in_slab and self.state.counters.exchange_count < FLUSH_AT // 2
+        if not are_few or used + expected + SCRATCH > self._batch_bytes:
+            yield from self.flush()
+
     def flush(self) -> Iterator[ExchangeBatch]:
         """Return the exchanges that are finished by now."""
+        self._flushed_in_slab = True
         count = int(self.state.counters.exchange_count)
         if count:
             exchanges = array_of(self.state.exchanges)[:count]

@@ -108,12 +108,13 @@ class FlowProcessor:
         most_held: int = limits.HELD_BYTES,
         tcp_step_ns: int = STEP_NS,
         follows_tcp: bool = True,
+        batch_bytes: int = 0,
     ) -> None:
         self._follows_tcp = follows_tcp
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
         self._current: dict[bytes, int] = {}  # by `Endpoints.key`
-        self._engine = StreamEngine(max_versions, most_held, tokens)
+        self._engine = StreamEngine(max_versions, most_held, tokens, batch_bytes)
         self.endpoints = EndpointTable()
         self.numbers: list[int] = []
         self.row_of: dict[int, int] = {}
@@ -133,7 +134,7 @@ class FlowProcessor:
     def feed(self, pieces: pa.RecordBatch) -> Iterator[ExchangeBatch]:
         """Process the pieces of one split (rows of PIECES in order of `piece`).
 
-        Return the exchanges that were finished by them.
+        Return the exchanges that were finished by them. With `batch_bytes`, some of them may come later.
         """
         if pieces.num_rows == 0:
             return
@@ -152,7 +153,7 @@ class FlowProcessor:
         yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)
         self._engine.count_conflicts(split.path, segments, directions, offset_of)
         yield from self.tls.flush()
-        yield from self._engine.flush()
+        yield from self._engine.end_slab()
 
     def feed_plain(self, segments: Int64s, connection_of: Int64s, payload: bytes) -> Iterator[ExchangeBatch]:
         """Process segments, described as in pieces, whose payload was not read from a capture.

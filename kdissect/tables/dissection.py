@@ -72,7 +72,7 @@ class Dissection:
         past = past_splits(carried["splits"], len(splits)) if carried is not None else ()
         self._splits = (*splits, *past)
         self._wanted = wanted
-        self._processor = new_table_processor(self._splits, keys, tcp_step_ns)
+        self._processor = new_table_processor(self._splits, keys, tcp_step_ns, batch_bytes=0)
         self._maker = TableMaker(self._splits, wanted)
         if carried is not None:
             self._processor.resume(carried["flows"], len(splits))

@@ -42,3 +42,11 @@ def test_bytes_may_move_to_places_that_other_bytes_had() -> None:
     for direction, expected in ((0, b"first"), (1, b"second")):
         at, length = look(renewed, direction, 0, 10)
         assert renewed.arena[at : at + length].tobytes() == expected
+
+
+def test_a_new_arena_has_a_least_size() -> None:
+    state = state_of(arena=bytes(100))
+    renewed, _ = renew_arena(state, 0, 1000, 1 << 20)
+    assert len(renewed.arena) == 1 << 20
+    again, _ = renew_arena(renewed, 0, 1000, 1 << 21)
+    assert again.arena is renewed.arena

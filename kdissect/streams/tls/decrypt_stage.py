@@ -72,10 +72,13 @@ def new_flow_processor(
     most_held: int = limits.HELD_BYTES,
     tcp_step_ns: int = STEP_NS,
     follows_tcp: bool = True,
+    batch_bytes: int = 0,
 ) -> FlowProcessor:
     """Return a processor that decrypts TLS connections with `keys`; the other arguments are its own."""
     stage = TlsStage(keys, lambda: new_flow_processor((), max_versions, NO_KEYS, tokens, most_held))
-    return FlowProcessor(splits, max_versions, stage, tokens, most_held, tcp_step_ns, follows_tcp)
+    return FlowProcessor(
+        splits, max_versions, stage, tokens, most_held, tcp_step_ns, follows_tcp, batch_bytes
+    )
 
 
 class TlsStage:
