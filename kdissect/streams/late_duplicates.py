@@ -64,7 +64,7 @@ def _heads(path: str, places: Int64s) -> Bytes:
     """Read what stands in front of each payload."""
     starts, stops, at = plan(places - HEAD, np.full(len(places), HEAD), np.zeros(len(places), np.int64))
     read = np.empty(int((stops - starts).sum()), np.uint8)
-    read_ranges(path, starts, stops, read)
+    read_ranges(path, starts, stops, read, ahead=False)
     return np.lib.stride_tricks.sliding_window_view(read, HEAD)[at]
 
 
@@ -78,9 +78,10 @@ def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Bools]:
     marked = np.zeros(len(heads), np.bool_)
     numbers = sequences.astype(">u4").view(np.uint8).reshape(-1, 4)
     for start in range(IPV4_HEADER, HEAD - TCP_HEADER + 1, 4):
-        fits = (heads[:, start + 12] >> 4) * 4 == HEAD - start
-        fits &= (heads[:, start + 4 : start + 8] == numbers).all(axis=1)
-        here = np.flatnonzero(fits)
+        here = np.flatnonzero((heads[:, start + 12] >> 4) * 4 == HEAD - start)
+        here = here[(heads[here, start + 4 : start + 8] == numbers[here]).all(axis=1)]
+        if len(here) == 0:  # at most two or three lengths are in use
+            continue
         ip, tcp = heads[here, start - IPV4_HEADER : start], heads[here, start:]
         plain = (ip[:, 0] == PLAIN_IPV4) & (ip[:, 9] == TCP)
         number = ip[:, 4:6] * plain[:, None]

@@ -14,11 +14,11 @@ duplicate instead: see `late_duplicates`.
 """
 
 from dataclasses import dataclass
+from itertools import dropwhile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kdissect.array_types import Bytes, Int64s
+from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.capture.segment_index import (
     CAPTURED,
     FLAG_RST,
@@ -29,8 +29,9 @@ from kdissect.capture.segment_index import (
     PACKET,
     SEQ,
 )
-from kdissect.jit.decorators import jit_flat
+from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.jit.rows import array_of
+from kdissect.protocol.integers import int64_at
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.flow_state import DIFFERS, PACKET_BITS, PROBES, REPEATS, State
 from kdissect.streams.late_duplicates import earlier_copies
@@ -40,6 +41,7 @@ NEAR_SEGMENTS = 256
 NEAR_PACKETS = 1 << 15
 NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
+WORD = 8  # bytes
 IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 
 # The columns of a segment that is compared. Its bytes lie at PLACE in the file. They lie at AT in the arena;
@@ -47,8 +49,23 @@ IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in
 STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
 
 
+@jit_inner
+def _differ(one: Bytes, begin: int, other: Bytes, start: int, count: int) -> bool:
+    """Return whether `count` bytes of two arrays differ. Eight at a time they take a quarter of the time."""
+    done = 0
+    while count - done >= WORD:
+        if int64_at(one, begin + done) != int64_at(other, start + done):
+            return True
+        done += WORD
+    while done < count:
+        if one[begin + done] != other[start + done]:
+            return True
+        done += 1
+    return False
+
+
 @jit_flat
-def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_], choosing: bool) -> None:
+def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: Bools, choosing: bool) -> None:
     """Mark rows with REPEATS that differ from a row before them (DIFFERS).
 
     Rows are sorted by stream, in the order of the capture. All rows that are `wanted` have been read.
@@ -74,11 +91,14 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_],
             if choosing:
                 wanted[before] = at == UNREAD
                 continue
-            for place in range(max(0, ahead), stop):
-                here = arena[rows[row, AT] + place - ahead]
-                if here != (arena[at + place] if at >= 0 else again[~at + place]):
-                    rows[row, HOW] |= DIFFERS
-                    break
+            first = max(0, ahead)
+            here = rows[row, AT] + first - ahead
+            if at >= 0:
+                differs = _differ(arena, here, arena, at + first, stop - first)
+            else:
+                differs = _differ(arena, here, again, ~at + first, stop - first)
+            if differs:
+                rows[row, HOW] |= DIFFERS
 
 
 @dataclass(slots=True)
@@ -88,11 +108,14 @@ class _Slab:
     segments: Int64s
     streams: Int64s
     highest: int  # number of a packet
+    last_place: int  # in the file
     least: int  # packets of lower numbers are not near any more
 
-    def rows(self) -> Int64s:
-        """Return its segments that are near as rows, their bytes unread."""
+    def rows(self, touched: Bools | None = None) -> Int64s:
+        """Return its segments that are near as rows, their bytes unread; only those of `touched` streams."""
         late = np.flatnonzero(self.segments[PACKET] & IN_FILE >= self.least)
+        if touched is not None:
+            late = late[touched[self.streams[late]]]
         late = late[_is_whole(self.segments, late)]
         return _rows(self.segments, self.streams, np.full(len(self.streams), UNREAD), late)
 
@@ -112,6 +135,21 @@ class Conflicts:
             self._slabs = []
         return self._rows
 
+    def _seen_near(self, touched: Bools, number: int, place: int) -> Int64s:
+        """Return the rows of `_seen` of some streams with which a segment of this packet may be compared.
+
+        Splits that are far at the beginning are left out, and no others: a row that is far ends the search
+        for those before it. Half of the rows of mixed traffic lie in such splits.
+        """
+
+        def is_far(slab: _Slab) -> bool:
+            return number - slab.highest > NEAR_PACKETS or place - slab.last_place > NEAR_BYTES
+
+        near = [slab.rows(touched) for slab in dropwhile(is_far, self._slabs)]
+        if len(near) == len(self._slabs):
+            near.insert(0, self._rows[touched[self._rows[:, STREAM]]])
+        return np.concatenate([self._rows[:0], *near])
+
     def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
         """Count the conflicts and the duplicates of a split, which was processed, in the rows of `state`.
 
@@ -130,8 +168,9 @@ class Conflicts:
             touched = np.zeros(len(directions), np.bool_)
             touched[streams[again]] = True
             here = np.flatnonzero(whole & touched[streams])
-            seen = self._seen()
-            rows = np.concatenate([seen[touched[seen[:, STREAM]]], _rows(segments, streams, at_of, here)])
+            number, place = (segments[PACKET, again] & IN_FILE).min(), segments[OFFSET, again].min()
+            seen = self._seen_near(touched, int(number), int(place))
+            rows = np.concatenate([seen, _rows(segments, streams, at_of, here)])
             copies = here[_copies(path, rows)[len(rows) - len(here) :]]
             np.subtract.at(directions["retransmitted"], streams[copies], 1)
             np.subtract.at(
@@ -153,7 +192,8 @@ class Conflicts:
         highest = int(numbers.max())
         least = highest - 2 * NEAR_PACKETS
         late = np.flatnonzero(numbers >= least)  # all segments of a split would be 10 MB in each worker
-        self._slabs.append(_Slab(segments[:, late], streams[late], highest, least))
+        last_place = int(segments[OFFSET].max())
+        self._slabs.append(_Slab(segments[:, late], streams[late], highest, last_place, least))
         self._let_go(least)
 
     def _let_go(self, near: int) -> None:
@@ -182,15 +222,13 @@ class Conflicts:
         self._path, self._rows, self._slabs = value["path"], value["seen"], []
 
 
-def _is_whole(segments: Int64s, which: Int64s) -> NDArray[np.bool_]:
+def _is_whole(segments: Int64s, which: Int64s) -> Bools:
     """Return which of some segments have payload and are compared with others."""
-    whole: NDArray[np.bool_] = (segments[CAPTURED, which] > 0) & (
-        segments[FLAGS, which] & (FLAG_RST | PROBES) == 0
-    )
+    whole: Bools = (segments[CAPTURED, which] > 0) & (segments[FLAGS, which] & (FLAG_RST | PROBES) == 0)
     return whole
 
 
-def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:
+def _copies(path: str, rows: Int64s) -> Bools:
     repeats = rows[:, HOW] & REPEATS != 0
     before = earlier_copies(path, rows[:, PLACE], rows[:, [STREAM, SEQUENCE, SIZE]], repeats)
     copies = repeats & (before >= 0)
@@ -199,7 +237,7 @@ def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:
     return copies
 
 
-def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:
+def _differs(path: str, rows: Int64s, arena: Bytes) -> Bools:
     before = rows[:, HOW] & DIFFERS
     wanted = np.zeros(len(rows), np.bool_)
     again = arena[:0]
@@ -207,7 +245,7 @@ def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:
         compare(rows, arena, again, wanted, True)
         sizes = rows[wanted, SIZE]
         again = np.empty(int(sizes.sum()), np.uint8)
-        read_ranges(path, rows[wanted, PLACE], rows[wanted, PLACE] + sizes, again)
+        read_ranges(path, rows[wanted, PLACE], rows[wanted, PLACE] + sizes, again, ahead=False)
         rows[wanted, AT] = ~(np.cumsum(sizes) - sizes)
     compare(rows, arena, again, wanted, False)
     return rows[:, HOW] & DIFFERS != before

@@ -9,8 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kdissect.capture.segment_index import CAPTURED, OFFSET, PACKET, SEGMENT_COLUMNS
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.flow_state import DIFFERS, REPEATS
+from kdissect.streams.overlaps import (
+    AT,
+    COMPARED_FIELDS,
+    HOW,
+    NEAR_BYTES,
+    NEAR_PACKETS,
+    NUMBER,
+    PLACE,
+    SEQUENCE,
+    SIZE,
+    Conflicts,
+    compare,
+)
+from kdissect.streams.state_pools import new_state
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -70,3 +86,38 @@ def test_bytes_that_wait_behind_a_hole(tmp_path: Path) -> None:
     (exchange,) = tables[0]["exchanges"].to_pylist()
     assert (exchange["status"], exchange["request_bytes"]) == ("answered", len(ASK) - 4)
     assert tables[-1]["connections"]["conflicting_segments"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("wrong", [None, *range(0, 40, 3)])
+@pytest.mark.parametrize("start", [0, 1, 8, 13])
+@pytest.mark.parametrize("in_arena", [True, False])
+def test_every_byte_is_compared(wrong: int | None, start: int, in_arena: bool) -> None:
+    sent = np.arange(100, 140, dtype=np.uint8)
+    again = sent.copy()
+    if wrong is not None:
+        again[wrong] ^= 1
+    arena = np.concatenate([np.zeros(3, np.uint8), again[start:], sent])
+    rows = np.zeros((2, COMPARED_FIELDS), np.int64)
+    rows[:, SEQUENCE], rows[:, SIZE] = (500, 500 + start), (40, 40 - start)
+    rows[:, HOW], rows[:, AT] = (0, REPEATS), (3 + 40 - start if in_arena else ~0, 3)
+    compare(rows, arena, sent, np.zeros(2, np.bool_), False)
+    assert (rows[1, HOW] & DIFFERS != 0) == (wrong is not None and wrong >= start)
+
+
+@pytest.mark.parametrize("packets", [1, NEAR_PACKETS // 2])
+@pytest.mark.parametrize("size", [100, NEAR_BYTES // 4])
+def test_only_splits_that_are_far_are_left_out(packets: int, size: int) -> None:
+    conflicts, state = Conflicts(), new_state(np.array(highest_versions(), np.int64))
+    for split in range(5):
+        segments = np.zeros((SEGMENT_COLUMNS, 2), np.int64, order="F")
+        segments[PACKET] = 2 * split * packets, (2 * split + 1) * packets
+        segments[OFFSET] = 2 * split * size, (2 * split + 1) * size
+        segments[CAPTURED] = 10
+        conflicts.count("capture", segments, np.zeros(2, np.int64), np.zeros(2, np.int64), state)
+    number, place = 10 * packets, 10 * size
+    near = conflicts._seen_near(np.ones(1, np.bool_), number, place)
+    seen = conflicts._seen()
+    left_out = seen[: len(seen) - len(near)]
+    assert (near == seen[len(left_out) :]).all()
+    assert ((number - left_out[:, NUMBER] > NEAR_PACKETS) | (place - left_out[:, PLACE] > NEAR_BYTES)).all()
+    assert len(near) == (2 if packets > 1 else 4 if size > 100 else 10)
