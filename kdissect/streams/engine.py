@@ -135,7 +135,9 @@ class StreamEngine:
                 self.state = with_more_arena(self.state, short)
             self.state.counters.assembly = offset + size
         else:
-            self.state, offset = renew_arena(self.state, self.connection_count, size, self._batch_bytes)
+            self.state, offset = renew_arena(
+                self.state, self.connection_count, size, self._batch_bytes * 3 // 2
+            )
         self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset
 

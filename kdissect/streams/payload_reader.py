@@ -3,9 +3,8 @@
 Descriptors say where payload lies. A task that needs much of a split takes small segments out of windows of
 the file (see `payload_windows`). One of twenty tasks, each with some of 100,000 connections, makes a call for
 each exchange, or for some of them when the hole between them is cheaper to read than to skip. Large segments
-are read one by one, each behind the one before it in its stream: a frame of many segments then lies in one
-place without being copied again. Nothing is mapped: resident memory stays at the size of the
-buffer.
+are put behind the one before in their stream: a frame of many segments then lies in one place without being
+copied again (see `ordered_reads`). Nothing is mapped: resident memory stays at the size of the buffer.
 """
 
 import os
@@ -19,6 +18,7 @@ from kdissect.capture.storage import open_storage
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import COMPILED
+from kdissect.streams.ordered_reads import read_in_order
 from kdissect.streams.payload_windows import SHORTER, UNORDERED, read_whole, take_from_windows
 
 # Bytes: to read a hole up to this size costs less than another system call.
@@ -35,6 +35,7 @@ class CaptureChanged(Exception):
 
 
 LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
+MEDIUM = 1 << 10  # bytes: segments of this size, on average, are put in the order of their streams
 DENSE = 8  # segments that take an eighth of their part of the file, or more, are taken from windows of it
 
 Room = Callable[[int], tuple[Bytes, int]]
@@ -49,6 +50,10 @@ def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, r
     """
     lengths = segments[CAPTURED]
     wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
+    if COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled:
+        with open_storage(path) as source:
+            if source.descriptor is not None:
+                return _read_in_order(source.descriptor, path, segments, counts, streams, room)
     if are_many(filled) and not _are_large(wanted, filled) and _spread(segments, counts) < DENSE * wanted:
         with open_storage(path) as source:
             if source.descriptor is not None:
@@ -61,6 +66,21 @@ def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, r
     starts, stops, positions = plan(segments[OFFSET], lengths, streams)
     out, offset = room(int((stops - starts).sum()))
     read_ranges(path, starts, stops, out)
+    return positions + offset
+
+
+def _read_in_order(
+    descriptor: int, path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room
+) -> Int64s:
+    offsets, lengths = segments[OFFSET], segments[CAPTURED]
+    rows = np.flatnonzero(lengths)
+    starts, stops, positions = _by_stream(offsets, lengths, streams, rows)
+    wanted = int(lengths.sum())
+    out, offset = room(wanted)
+    if _spread(segments, counts) >= DENSE * wanted:
+        read_ahead(descriptor, starts, stops)
+    if not read_in_order(descriptor, offsets, lengths, positions, rows, out):
+        raise CaptureChanged(f"{path} became shorter while it was read")
     return positions + offset
 
 
@@ -124,16 +144,18 @@ def _joined(begin: Int64s, end: Int64s, hole: int) -> tuple[Int64s, Int64s, Int6
     return first, begin[first], end[np.append(first[1:], len(end)) - 1]
 
 
-def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
+def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes, ahead: bool = True) -> None:
     """Read the file's ranges one behind another into `out`.
 
-    Raise CaptureChanged when the file is shorter by now.
+    Raise CaptureChanged when the file is shorter by now. With `ahead`, the system is told before what will be
+    read. That takes as long as reading a small range, and what was read a moment ago needs none of it.
     """
     view = memoryview(out.data)
     done = at = 0
     with open_storage(path) as source:
         if COMPILED and source.descriptor is not None and len(starts) >= MANY_RANGES:
-            read_ahead(source.descriptor, starts, stops)
+            if ahead:
+                read_ahead(source.descriptor, starts, stops)
             done, at = read_each(source.descriptor, read_only(starts), read_only(stops), out)
         for start, stop in zip(starts[done:].tolist(), stops[done:].tolist(), strict=True):
             end = at + stop - start
@@ -174,4 +196,5 @@ def call_all() -> None:
     """Call every loop once, so that it is compiled and kept."""
     nothing, out = read_only(np.empty(0, np.int64)), np.empty(1, np.uint8)
     read_each(-1, nothing, nothing, out)
+    read_in_order(-1, nothing, nothing, nothing, nothing, out)
     take_from_windows(-1, np.zeros((SEGMENT_COLUMNS, 2), np.int64, order="F"), np.full(1, 2), out)

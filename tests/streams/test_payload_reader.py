@@ -13,6 +13,7 @@ from kdissect.jit.rows import COMPILED
 from kdissect.streams.payload_reader import (
     LARGE,
     MANY_RANGES,
+    MEDIUM,
     READ_THROUGH,
     CaptureChanged,
     plan,
@@ -75,12 +76,15 @@ def segments_of(offsets: Int64s, lengths: Int64s) -> Int64s:
 @pytest.mark.parametrize("order", ["ascending", "any"])
 @pytest.mark.parametrize("count", [40, MANY_ROWS + 500])
 @pytest.mark.parametrize("spread", [1 << 20, 64 << 20], ids=["dense", "thin"])
-def test_payload_is_read_however_it_lies(tmp_path: Path, order: str, count: int, spread: int) -> None:
+@pytest.mark.parametrize("longest", [300, 4 * MEDIUM])
+def test_payload_is_read_however_it_lies(
+    tmp_path: Path, order: str, count: int, spread: int, longest: int
+) -> None:
     chance = np.random.default_rng(1)
-    data = chance.integers(0, 255, spread + 400, np.uint8)
+    data = chance.integers(0, 255, spread + longest, np.uint8)
     path = tmp_path / "capture"
     path.write_bytes(data.tobytes())
-    lengths = chance.integers(0, 300, count)
+    lengths = chance.integers(0, longest, count)
     offsets = chance.integers(0, spread, count)
     counts = np.array([count // 2, 0, count - count // 2])
     if order == "ascending":
@@ -91,15 +95,16 @@ def test_payload_is_read_however_it_lies(tmp_path: Path, order: str, count: int,
     )
     for offset, length, place in zip(offsets, lengths, places, strict=True):
         assert (arena.bytes[place : place + length] == data[offset : offset + length]).all()
-    if COMPILED and order == "ascending" and count > MANY_ROWS and spread == 1 << 20:
+    if COMPILED and order == "ascending" and count > MANY_ROWS and (spread == 1 << 20 or longest > 300):
         assert len(arena.bytes) == 7 + lengths.sum()  # nothing between
 
 
 @pytest.mark.parametrize("count", [40, MANY_ROWS + 500])
-def test_payload_of_a_capture_that_became_shorter_is_an_error(tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize("size", [10, 2 * MEDIUM])
+def test_payload_of_a_capture_that_became_shorter_is_an_error(tmp_path: Path, count: int, size: int) -> None:
     path = tmp_path / "capture"
-    path.write_bytes(bytes(10 * count - 5))
-    segments = segments_of(10 * np.arange(count), np.full(count, 10))
+    path.write_bytes(bytes(size * count - 5))
+    segments = segments_of(size * np.arange(count), np.full(count, size))
     with pytest.raises(CaptureChanged, match="shorter"):
         read_payload(str(path), segments, np.array([count]), np.zeros(count, np.int64), Arena().room)
 
