@@ -4,6 +4,8 @@
 class MemoryStorage:
     """The bytes of a capture; `claimed` is its size as the index knows it, `most` the bytes of one read."""
 
+    descriptor = None
+
     def __init__(self, data: bytes, claimed: int | None = None, most: int = 1 << 30) -> None:
         self._data, self._most = data, most
         self.size = len(data) if claimed is None else claimed

@@ -17,6 +17,7 @@ from kdissect.capture.formats import (
     pcapng,
     record_table,
 )
+from kdissect.capture.formats.head_reads import LARGE_RECORDS, fill_heads, skips_pay
 from kdissect.capture.formats.record_table import (
     CLOCK_NS,
     COUNT,
@@ -27,6 +28,7 @@ from kdissect.capture.formats.record_table import (
 )
 from kdissect.capture.index.splits import CaptureFormat
 from kdissect.capture.storage import CaptureStorage
+from kdissect.jit.rows import COMPILED
 
 CHUNK_BYTES = 1 << 20  # large enough to make calls rare, small enough to stay in the processor's cache
 SMALLEST_CHUNK = 64  # any record header fits
@@ -103,7 +105,7 @@ class RecordReader:
         """
         refilled = self._state[OUTCOME] == ReadOutcome.MORE
         if refilled:
-            self._refill()
+            self._refill(layout)
         kernel, extent = _KERNELS[layout.format], self.buffer[: self._filled]
         options = layout.record_header if layout.format is CaptureFormat.PCAP else int(look)
         kernel(
@@ -123,17 +125,28 @@ class RecordReader:
             return ReadOutcome.CUT  # a full chunk was not enough: the file has become shorter
         return outcome
 
-    def _refill(self) -> None:
+    def _refill(self, layout: RecordLayout) -> None:
+        only_heads = layout.format is CaptureFormat.PCAP and self._has_large_records()
         self.base = self.position
         last = min(self._stop, self._limit + self._head + SMALLEST_CHUNK)
         wanted = max(0, min(len(self.buffer), last - self.base))
         self._filled = 0
+        descriptor = self._source.descriptor
+        if only_heads and descriptor is not None and skips_pay(descriptor, self.base, last):
+            place = (descriptor, self.base, self.buffer, wanted)
+            self._filled = fill_heads(*place, layout.record_header, self._head, layout.big_endian)
+            return
         while self._filled < wanted:
             room = memoryview(self.buffer)[self._filled : wanted]  # type: ignore[arg-type]
             got = self._source.read_into(room, self.base + self._filled)
             if got == 0:
                 return
             self._filled += got
+
+    def _has_large_records(self) -> bool:
+        """Return whether the records of the last `advance` are so large that parts of some may be skipped."""
+        count = int(self._state[COUNT])
+        return COMPILED and count > 0 and self.position - self.base >= LARGE_RECORDS * count
 
 
 class ReadOutcome(IntEnum):

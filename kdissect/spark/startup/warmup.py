@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kdissect.capture.flow_table import FlowTable
+from kdissect.capture.formats import head_reads
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
@@ -53,6 +54,7 @@ def compile_for_many() -> None:
     table.begin(1, 1)
     table.make_room()
     LogEnds().make_room(2 * FIRST_ENDS)
+    head_reads.call_all()
     group_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
