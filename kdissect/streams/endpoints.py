@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kdissect.array_types import Int64s
+from kdissect.jit.rows import Records
 
 # Endpoints as bytes.
 KEY = np.dtype([("a_host", "V16"), ("a_port", ">i4"), ("b_host", "V16"), ("b_port", ">i4")])
@@ -29,23 +30,22 @@ class Endpoints(NamedTuple):
     b_port: int
 
     @property
-    def key(self) -> bytes:
-        """The four as bytes: a batch may have 100,000 pieces, whose tuples took 2 us each."""
-        return b"".join((self.a_host, self.a_port.to_bytes(4), self.b_host, self.b_port.to_bytes(4)))
+    def key(self) -> Records:
+        """The four as one row of KEY."""
+        return np.array([tuple(self)], KEY)
 
 
-def keys_of(pieces: pa.RecordBatch) -> list[bytes]:
-    """Return the endpoints of each piece (rows of PIECES) as `Endpoints.key`."""
+def keys_of(pieces: pa.RecordBatch) -> Records:
+    """Return the endpoints of each piece (rows of PIECES) as rows of KEY."""
     keys = np.empty(pieces.num_rows, KEY)
     for side in ("a", "b"):
         host = pieces[f"{side}_host"]
         keys[f"{side}_host"] = np.frombuffer(host.buffers()[1], "V16")[host.offset :][: len(host)]
         keys[f"{side}_port"] = pieces[f"{side}_port"].to_numpy()
-    found: list[bytes] = keys.view(f"V{KEY.itemsize}").tolist()
-    return found
+    return keys
 
 
-def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
+def connection_identity(ends: tuple[bytes, int, bytes, int], first_time_ns: int) -> int:
     """Return the number that names a connection.
 
     It has 52 bits (exact in any JSON reader), and depends on nothing but the endpoints and the first time.
@@ -61,14 +61,23 @@ class EndpointTable:
         self._rows = np.zeros(LEAST_ROWS, ROW)
         self._count = 0
 
-    def put(self, row: int, ends: Endpoints, identity: int) -> None:
-        """Set a row, which may be the one behind the last."""
-        if row >= len(self._rows):
-            grown = np.zeros(2 * len(self._rows), ROW)
+    def put(self, rows: Int64s, keys: Records, identities: Int64s) -> None:
+        """Set some rows, one at least. New ones follow those that are there."""
+        self._count = max(self._count, int(rows.max()) + 1)
+        if self._count > len(self._rows):
+            grown = np.zeros(2 * self._count, ROW)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
-        self._rows[row] = (*ends, identity)
-        self._count = max(self._count, row + 1)
+        for name in KEY.names or ():
+            self._rows[name][rows] = keys[name]
+        self._rows["identity"][rows] = identities
+
+    def keys(self, rows: Int64s) -> Records:
+        """Return the endpoints of some connections as rows of KEY."""
+        keys = np.empty(len(rows), KEY)
+        for name in KEY.names or ():
+            keys[name] = self._rows[name][rows]
+        return keys
 
     def __len__(self) -> int:
         return self._count

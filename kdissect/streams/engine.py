@@ -110,18 +110,19 @@ class StreamEngine:
         self._conflicts = Conflicts()
         self._free: list[int] = []  # rows of connections that were forgotten
 
-    def add_connection(self, likely_client_side: int, first_ns: int) -> int:
-        """Begin a connection whose first packet has this time; return its row."""
-        if self._free:
-            row = self._free.pop()
-        else:
-            row = self.connection_count
-            self.connection_count += 1
-            self.state = with_more_connections(self.state, self.connection_count)
+    def add_connections(self, likely_client_sides: Int64s, first_ns: Int64s) -> Int64s:
+        """Begin connections whose first packets have these times; return their rows."""
+        free = [self._free.pop() for _ in range(min(len(self._free), len(first_ns)))]
+        new = len(first_ns) - len(free)
+        rows = np.concatenate(
+            [np.array(free, np.int64), np.arange(self.connection_count, self.connection_count + new)]
+        )
+        self.connection_count += new
+        self.state = with_more_connections(self.state, self.connection_count)
         connections = array_of(self.state.connections)
-        connections["likely_client_side"][row] = likely_client_side
-        connections["first_ns"][row] = connections["last_ns"][row] = first_ns
-        return row
+        connections["likely_client_side"][rows] = likely_client_sides
+        connections["first_ns"][rows] = connections["last_ns"][rows] = first_ns
+        return rows
 
     def room_for_payload(self, size: int) -> tuple[Bytes, int]:
         """Return `size` bytes of the arena for the next slab, and their offset.
