@@ -251,7 +251,7 @@ class FlowProcessor:
             is_new = (rows[chosen] < 0) & (np.bincount(last[chosen])[last[chosen]] == 1)
             first_ns = pieces["first_time_ns"].to_numpy()
             so_far: dict[int, list[Int64s]] = {}
-            starts = np.flatnonzero(np.append(True, is_new[1:] != is_new[:-1]))
+            starts = np.append(0, np.flatnonzero(np.diff(is_new)) + 1)
             for some, are_new in zip(np.split(chosen, starts[1:]), is_new[starts], strict=True):
                 if are_new:
                     rows[some] = self._begin(keys[some], first_ns[some], openings[some])

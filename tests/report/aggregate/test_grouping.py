@@ -132,6 +132,18 @@ def test_numbers_of_any_range_are_told_apart(values):
     assert all(code < codes.bound for _, code in pairs)
 
 
+def test_many_numbers_have_the_codes_that_arrow_gives_them():
+    random = np.random.default_rng(8)
+    numbers = np.repeat(random.integers(-(1 << 60), 1 << 60, 500), 3)
+    values = random.permutation(np.tile(numbers, 5))
+    expected = pa.array(values).dictionary_encode()
+    codes = encode_numbers(values, np.ones(len(values), bool))
+    assert codes.numbers.tolist() == expected.indices.to_pylist()
+    assert codes.bound == len(expected.dictionary)
+    heads = encode_runs(np.repeat(values, 2)).numbers
+    assert heads[::2].tolist() == heads[1::2].tolist() == expected.indices.to_pylist()
+
+
 def test_latencies_are_counted_once_for_all_figures():
     rows = [(5_000_000, 0, False), (-1, 0, False), (None, 0, False), (MAX_LATENCY_NS, 0, False)]
     rows += [(900, 400, False), (900, 400, True), (100, 400, False)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
+from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker, lowest_places
 from tests.streams.tcp.tcp_packets import CLIENT, SERVER, ack, data, exchanges, followed, rows
 
 
@@ -37,6 +37,15 @@ def test_the_longest_of_too_many_spans_stay() -> None:
     lasted = spans["end_ns"] - spans["begin_ns"]
     assert 500 <= len(spans) <= 1500
     assert lasted.max() == 3399 * 10**6
+
+
+def test_the_lowest_places_are_those_of_a_stable_sort() -> None:
+    random = np.random.default_rng(3)
+    for highest in (1, 4, 1000):
+        values = random.integers(0, highest, 200)
+        for count in (1, 60, 199):
+            expected = np.sort(np.argsort(values, kind="stable")[:count])
+            assert lowest_places(values, count).tolist() == expected.tolist()
 
 
 def test_connections_are_told_apart() -> None:
