@@ -10,6 +10,7 @@ from kdissect.array_types import Int32s, Int64s
 from kdissect.capture import segment_index as packed
 from kdissect.capture.packets import headers
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
+from kdissect.jit.many_rows import are_many, read_only
 
 # Columns of a piece. The first ten are its key; addresses are four 32-bit words.
 A_HOST, B_HOST, A_PORT, B_PORT = 0, 4, 8, 9
@@ -163,3 +164,31 @@ def descriptor_flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: in
         else:
             flags = -1
     return int(flags)
+
+
+def take_fields(pieces: Int64s, rows: Int64s, fields: Int64s) -> Int64s:
+    """Return some fields of some pieces, each field in one piece of memory: shape (fields, rows).
+
+    Rows of 100,000 pieces lie far apart for whoever goes through one field after the other.
+    """
+    taken = np.empty((len(fields), len(rows)), np.int64)
+    if are_many(len(rows)):
+        copy_fields(pieces, read_only(rows), read_only(fields), taken)
+    else:
+        taken[:] = pieces[rows][:, fields].T
+    return taken
+
+
+@jit_flat
+def copy_fields(pieces: Int64s, rows: Int64s, fields: Int64s, taken: Int64s) -> None:
+    """Fill `taken` as `take_fields` returns it."""
+    for place in range(len(rows)):
+        row = rows[place]
+        for number in range(len(fields)):
+            taken[number, place] = pieces[row, fields[number]]
+
+
+def call_all() -> None:
+    """Call the loop that only many pieces need, so that it is compiled and kept."""
+    nothing = read_only(np.empty(0, np.int64))
+    copy_fields(np.empty((0, PIECE_FIELDS), np.int64), nothing, nothing, np.empty((0, 0), np.int64))

@@ -20,6 +20,7 @@ import pyarrow as pa
 from kdissect import limits
 from kdissect.array_types import Int64s
 from kdissect.capture import flow_pieces, flow_table
+from kdissect.capture.flow_pieces import take_fields
 from kdissect.capture.flow_table import (
     FlowTable,
 )
@@ -41,6 +42,18 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.capture.storage import open_storage
 
+# Fields of a piece that its row has.
+TAKEN = (
+    *range(flow_pieces.KEY_FIELDS),
+    flow_pieces.BUCKET,
+    flow_pieces.PACKETS_AB,
+    flow_pieces.PACKETS_BA,
+    flow_pieces.ZERO_WINDOWS,
+    flow_pieces.COPIES,
+    flow_pieces.FIRST_NS,
+    flow_pieces.LAST_NS,
+    flow_pieces.COUNT,
+)
 MOST_ATTEMPTS = limits.ATTEMPTS  # in one split
 ROW_SEGMENTS = 1 << 20  # descriptors in one row, about 12 MiB; a longer piece continues in the next rows
 
@@ -59,9 +72,7 @@ def scan_split(
     """
     flows = gathering or FlowTable(ports)
     read_split(split, flows, chunk_bytes)
-    return pa.concat_batches(
-        [_piece_rows(split.index, flows, row_segments, most_attempts), _counts_row(split.index, flows)]
-    )
+    return _piece_rows(split.index, flows, row_segments, most_attempts)
 
 
 def read_split(split: Split, flows: FlowTable, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -91,39 +102,39 @@ def scan_batches(
 
 
 def _piece_rows(split: int, flows: FlowTable, row_segments: int, most_attempts: int) -> pa.RecordBatch:
+    """Return the pieces of a split, and the row of counts behind them."""
     order, starts = flows.by_piece()
     kept = _kept_pieces(flows, most_attempts)
+    counts = pack_counts(Counts(*flows.counts.tolist()))  # when it is known how many are left out
     parts = np.maximum(1, -(-flows.pieces[kept, flow_pieces.COUNT] // row_segments))
     piece_of = np.repeat(kept, parts)
     part = np.arange(len(piece_of)) - np.repeat(np.cumsum(parts) - parts, parts)
-    pieces = flows.pieces[piece_of]
+    fields = dict(zip(TAKEN, take_fields(flows.pieces, piece_of, np.array(TAKEN)), strict=True))
     first = starts[piece_of] + part * row_segments
-    count = np.minimum(pieces[:, flow_pieces.COUNT] - part * row_segments, row_segments)
+    count = np.minimum(fields[flow_pieces.COUNT] - part * row_segments, row_segments)
     counted = part == 0  # counts are in the first row of a piece only
     columns = {
-        "bucket": pieces[:, flow_pieces.BUCKET],
-        "split": np.full(len(pieces), split),
-        "piece": np.arange(len(pieces)),
-        "a_host": _hosts(pieces, flow_pieces.A_HOST),
-        "a_port": pieces[:, flow_pieces.A_PORT],
-        "b_host": _hosts(pieces, flow_pieces.B_HOST),
-        "b_port": pieces[:, flow_pieces.B_PORT],
-        "packets_ab": pieces[:, flow_pieces.PACKETS_AB] * counted,
-        "packets_ba": pieces[:, flow_pieces.PACKETS_BA] * counted,
-        "zero_windows": pieces[:, flow_pieces.ZERO_WINDOWS] * counted,
-        "duplicates": pieces[:, flow_pieces.COPIES] * counted,
-        "first_time_ns": pieces[:, flow_pieces.FIRST_NS],
-        "last_time_ns": pieces[:, flow_pieces.LAST_NS],
-        "count": count,
-        "segments": pack_rows(flows.segments.T, order, first, first + count),
+        "bucket": (fields[flow_pieces.BUCKET], -1),
+        "split": (np.full(len(piece_of), split), split),
+        "piece": (np.arange(len(piece_of)), -1),
+        "a_port": (fields[flow_pieces.A_PORT], 0),
+        "b_port": (fields[flow_pieces.B_PORT], 0),
+        "packets_ab": (fields[flow_pieces.PACKETS_AB] * counted, 0),
+        "packets_ba": (fields[flow_pieces.PACKETS_BA] * counted, 0),
+        "zero_windows": (fields[flow_pieces.ZERO_WINDOWS] * counted, 0),
+        "duplicates": (fields[flow_pieces.COPIES] * counted, 0),
+        "first_time_ns": (fields[flow_pieces.FIRST_NS], 0),
+        "last_time_ns": (fields[flow_pieces.LAST_NS], 0),
+        "count": (count, 0),
     }
-    return pa.RecordBatch.from_arrays(
-        [
-            column if isinstance(column, pa.Array) else pa.array(column, PIECES.field(name).type)
-            for name, column in columns.items()
-        ],
-        schema=PIECES,
-    )
+    arrays = {
+        name: pa.array(np.append(values, last), PIECES.field(name).type)
+        for name, (values, last) in columns.items()
+    }
+    arrays["segments"] = pack_rows(flows.segments.T, order, first, first + count, counts)
+    for name, word in (("a_host", flow_pieces.A_HOST), ("b_host", flow_pieces.B_HOST)):
+        arrays[name] = _hosts([fields[word + number] for number in range(4)])
+    return pa.RecordBatch.from_arrays([arrays[name] for name in PIECES.names], schema=PIECES)
 
 
 def _kept_pieces(flows: FlowTable, most_attempts: int) -> Int64s:
@@ -141,13 +152,9 @@ def _kept_pieces(flows: FlowTable, most_attempts: int) -> Int64s:
     return np.delete(np.arange(len(pieces)), left_out)
 
 
-def _hosts(pieces: Int64s, first_word: int) -> pa.Array:
-    words = pieces[:, first_word : first_word + 4].astype(">u4").tobytes()
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(pieces), [None, pa.py_buffer(words)])
-
-
-def _counts_row(split: int, flows: FlowTable) -> pa.RecordBatch:
-    zeros: dict[str, object] = dict.fromkeys(PIECES.names, 0)
-    row = zeros | {"bucket": -1, "split": split, "piece": -1}
-    row |= {"a_host": bytes(16), "b_host": bytes(16), "segments": pack_counts(Counts(*flows.counts.tolist()))}
-    return pa.RecordBatch.from_pylist([row], schema=PIECES)
+def _hosts(words: Sequence[Int64s]) -> pa.Array:
+    """Return addresses, and an empty one behind them, from the columns of their four words."""
+    hosts = np.zeros((len(words[0]) + 1, 4), ">u4")
+    for number, word in enumerate(words):
+        hosts[:-1, number] = word
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hosts), [None, pa.py_buffer(hosts)])

@@ -107,17 +107,23 @@ def pack(columns: Int64s) -> bytes:
     return packed
 
 
-def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
+def pack_rows(
+    columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, last: bytes | None = None
+) -> pa.Array:
     """Return a `segments` column; its blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`.
 
-    Only for columns of which each is contiguous nothing is copied.
+    The one behind them is `last`, if it is given. Only for columns of which each is contiguous nothing is
+    copied.
     """
     rows = np.ascontiguousarray(columns.T)
     out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
     offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
     pack_each(rows, rows.reshape(-1).view(np.uint8), order, firsts, stops, out, offsets)
-    data = pa.py_buffer(out[: offsets[-1]].tobytes())
-    return pa.BinaryArray.from_buffers(pa.binary(), len(firsts), [None, pa.py_buffer(offsets), data])
+    data = b"".join((out[: offsets[-1]].data, last or b""))
+    if last is not None:
+        offsets = np.append(offsets, np.int32(len(data)))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:

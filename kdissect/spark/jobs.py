@@ -311,14 +311,19 @@ def _scan(
     meter: ByteMeter | None = None,
     stop: ReadingStop | None = None,
 ) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    for ordinal in ordinals:
-        if stop and not stop.lets_scan(ordinal):
-            return
-        for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
-            for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
-                yield partition, (ordinal, pieces_blob(rows))
-        if meter:
-            meter.append(splits[ordinal].stop - splits[ordinal].start)
+    def wanted() -> Iterator[pa.RecordBatch]:
+        for ordinal in ordinals:
+            if stop and not stop.lets_scan(ordinal):
+                return
+            yield pa.record_batch({"split": [ordinal]})
+            if meter:
+                meter.append(splits[ordinal].stop - splits[ordinal].start)
+
+    # One step for all splits of the task, which reads them into the same memory.
+    for pieces in tasks.scan_step(wanted(), splits, ports):
+        ordinal = pieces["split"][0].as_py()
+        for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
+            yield partition, (ordinal, pieces_blob(rows))
 
 
 def _figures(

@@ -61,11 +61,20 @@ def split_by_partition(
     """Return the descriptors of a split by the partition of pass two to which their connections belong.
 
     All descriptors of a connection have one bucket, so they meet in one partition. Rows keep their order.
+    They are sorted once: to go through all rows for each of 14 partitions took twice as long.
     """
     bucket = pieces["bucket"].to_numpy()  # the row of counts has -1, and goes with the last bucket
     partition = partition_of_bucket[bucket]
-    for number in np.unique(partition).tolist():
-        yield number, pieces.filter(pa.array(partition == number))
+    counts = np.bincount(partition)
+    ordered = (
+        pieces.take(pa.array(np.argsort(partition, kind="stable")))
+        if np.count_nonzero(counts) > 1
+        else pieces
+    )
+    first = 0
+    for number in np.flatnonzero(counts).tolist():
+        yield number, ordered.slice(first, counts[number])
+        first += counts[number]
 
 
 def tables_step(

@@ -13,7 +13,10 @@ from kdissect.capture.flow_pieces import (
     BUCKETS,
     PACKETS_AB,
     PACKETS_BA,
+    call_all,
+    take_fields,
 )
+from kdissect.jit.many_rows import MANY_ROWS
 from tests.capture.flow_tables import opened, table_of
 from tests.helpers.crafted_packets import ethernet, pcap, tcp
 from tests.helpers.random_traffic import HOSTS
@@ -42,3 +45,14 @@ def test_both_directions_have_one_key(one: tuple[str, int], other: tuple[str, in
     if one != other:
         assert row[PACKETS_AB] == 1
     assert 0 <= row[BUCKET] < BUCKETS
+
+
+def test_fields_of_many_pieces_are_those_of_few() -> None:
+    call_all()
+    random = np.random.default_rng(6)
+    pieces, fields = random.integers(0, 1 << 40, (2 * MANY_ROWS, 23)), np.array([BUCKET, A_HOST, A_PORT])
+    rows = random.integers(0, len(pieces), MANY_ROWS)
+    many = take_fields(pieces, rows, fields)
+    few = [take_fields(pieces, part, fields) for part in np.split(rows, 8)]
+    np.testing.assert_array_equal(many, np.concatenate(few, axis=1))
+    np.testing.assert_array_equal(many, pieces[rows][:, fields].T)

@@ -118,6 +118,8 @@ def test_rows_of_a_column_and_slices_of_it() -> None:
     np.testing.assert_array_equal(unpack(blobs, stops - firsts), columns[:, order])
     np.testing.assert_array_equal(unpack(blobs[2:], (stops - firsts)[2:]), columns[:, order[10:]])
     assert unpack(blobs[:0], np.array([], dtype=np.int64)).shape == (SEGMENT_COLUMNS, 0)
+    with_last = pack_rows(columns, order, firsts, stops, b"the last")
+    assert with_last.to_pylist() == [*blobs.to_pylist(), b"the last"]
 
 
 def test_counts() -> None:

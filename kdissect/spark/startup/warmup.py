@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kdissect.capture import flow_pieces
 from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.formats import head_reads
 from kdissect.capture.index.index import index_captures, one_by_one
@@ -55,6 +56,7 @@ def compile_for_many() -> None:
     table.make_room()
     LogEnds().make_room(2 * FIRST_ENDS)
     head_reads.call_all()
+    flow_pieces.call_all()
     group_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
