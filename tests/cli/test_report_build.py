@@ -2,17 +2,35 @@
 
 import json
 from pathlib import Path
+from queue import Queue
 
 import jsonschema
 import pytest
 
+from kdissect.cli.report_build import _load_loops_beside
+from kdissect.jit import rows
+from kdissect.report.aggregate import group_loops
 from kdissect.report.render.json import json_schema
+from kdissect.spark.startup.local_scan import FEW_CONNECTIONS
 from tests.helpers.command import kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 NEGLECT = CAPTURES / "neglect.pcapng"
+
+
+@pytest.mark.parametrize(("connections", "loaded"), [(FEW_CONNECTIONS, 0), (FEW_CONNECTIONS + 1, 1)])
+def test_loops_are_loaded_ahead_for_many_connections(
+    monkeypatch: pytest.MonkeyPatch, connections: int, loaded: int
+) -> None:
+    calls = Queue[None]()
+    monkeypatch.setattr(rows, "COMPILED", True)
+    monkeypatch.setattr(group_loops, "call_all", lambda: calls.put(None))
+    _load_loops_beside(connections)
+    for _ in range(loaded):
+        calls.get(timeout=30)
+    assert calls.empty()
 
 
 @pytest.mark.spark
