@@ -28,6 +28,8 @@ SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
 }
 
 ONLY_COMPILED = {  # this test does not compile: a dictionary takes its place
+    "kdissect.streams.newest_rows.find_rows",
+    "kdissect.streams.newest_rows.put_rows",
     "kdissect.tables.coded_columns.number_spans",
 }
 
