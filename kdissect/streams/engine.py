@@ -69,6 +69,7 @@ from kdissect.streams.state_pools import (
 
 # Finished exchanges that are handed on together: their columns stay in the processor's cache.
 FLUSH_AT = 1 << 14
+MOST_CONNECTIONS = 2048  # of a task that lets exchanges wait: the state of more takes the memory for it
 ARENA_STEP = 1 << 20  # bytes that an arena grows by at least
 
 
@@ -136,9 +137,8 @@ class StreamEngine:
                 self.state = with_more_arena(self.state, short)
             self.state.counters.assembly = offset + size
         else:
-            self.state, offset = renew_arena(
-                self.state, self.connection_count, size, self._batch_bytes * 3 // 2
-            )
+            least = self._most_waiting() * 3 // 2
+            self.state, offset = renew_arena(self.state, self.connection_count, size, least)
         self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset
 
@@ -204,8 +204,12 @@ class StreamEngine:
         used = int(self.state.counters.assembly)
         expected = (used - self._slab_begins) * 5 // 4
         are_few = not self._flushed_in_slab and self.state.counters.exchange_count < FLUSH_AT // 2
-        if not are_few or used + expected + SCRATCH > self._batch_bytes:
+        if not are_few or used + expected + SCRATCH > self._most_waiting():
             yield from self.flush()
+
+    def _most_waiting(self) -> int:
+        """Return how many bytes of the arena may hold exchanges that wait for their batch."""
+        return self._batch_bytes if self.connection_count <= MOST_CONNECTIONS else 0
 
     def flush(self) -> Iterator[ExchangeBatch]:
         """Return the exchanges that are finished by now."""
