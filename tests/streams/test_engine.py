@@ -102,6 +102,15 @@ def test_exchanges_of_several_splits_come_in_one_batch(tmp_path: Path) -> None:
     assert 300_000 // 20_000 < max(map(len, some)) < 300_000 // 5000
 
 
+def test_nothing_waits_in_a_task_of_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(tmp_path / "payload").open()
+    for number in range(40):
+        wire.send(CLIENT, request(3, 1, number)).send(SERVER, response(number))
+    assert len(of_batches(wire.close(), 5, 1 << 20)) == 1
+    monkeypatch.setattr(engine, "MOST_CONNECTIONS", 0)
+    assert of_batches(wire, 5, 1 << 20) == of_batches(wire, 5, 0)
+
+
 def test_nothing_waits_behind_a_split_that_filled_a_batch(tmp_path: Path) -> None:
     wire = Wire(tmp_path / "payload").open()
     for first in range(0, FLUSH_AT + 4000, 1000):
