@@ -137,7 +137,7 @@ class StreamEngine:
                 self.state = with_more_arena(self.state, short)
             self.state.counters.assembly = offset + size
         else:
-            least = self._most_waiting() * 3 // 2
+            least = self._most_waiting()
             self.state, offset = renew_arena(self.state, self.connection_count, size, least)
         self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset

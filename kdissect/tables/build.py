@@ -56,12 +56,12 @@ from kdissect.tables.topic_ids import (
 
 Batches: TypeAlias = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
 Paired: TypeAlias = tuple[ExchangeBatch, EngineFacts]
-BATCH_BYTES = 64 << 20
+BATCH_BYTES = 48 << 20
 """Payload from which one batch of exchanges comes at most, if that is of several splits.
 
-A batch costs milliseconds of calls, and a split of 32 MB has few exchanges of large messages. Tables and
-figures of mixed traffic (7 KB an exchange) in two tasks took 4.80 s of processor time with batches that end
-with their split, and 4.47 with these, and as much memory. Tasks of many connections let none wait.
+A batch costs milliseconds of calls, and a split of 32 MB has few exchanges of large messages. Two tasks of mixed
+traffic (7 KB an exchange) took 4.68 and 5.09 s of processor time with batches that end with their split, 4.42 and
+4.51 with these, and 4.27 and 4.28 with 64 MB, for which a worker with little memory has no room.
 """
 WITHOUT_SCHEMAS = PayloadDecoder()
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
