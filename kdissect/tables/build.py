@@ -59,9 +59,9 @@ Paired: TypeAlias = tuple[ExchangeBatch, EngineFacts]
 BATCH_BYTES = 48 << 20
 """Payload from which one batch of exchanges comes at most, if that is of several splits.
 
-A batch costs milliseconds of calls, and a split of 32 MB has few exchanges of large messages. Two tasks of mixed
-traffic (7 KB an exchange) took 4.68 and 5.09 s of processor time with batches that end with their split, 4.42 and
-4.51 with these, and 4.27 and 4.28 with 64 MB, for which a worker with little memory has no room.
+A batch costs milliseconds of calls, and a split of 32 MB has few exchanges of large messages. Two tasks of
+mixed traffic (7 KB an exchange) took 4.68 and 5.09 s of processor time with batches that end with their
+split, 4.42 and 4.51 with these, and 4.27 and 4.28 with 64 MB, for which a task with little memory lacks room.
 """
 WITHOUT_SCHEMAS = PayloadDecoder()
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
