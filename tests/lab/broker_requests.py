@@ -8,13 +8,17 @@ other.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+CAPTURES = Path(__file__).parents[2] / "captures"
 LOOPBACK = "127.0.0.1"
 _METADATA = struct.pack(">hhih3si", 3, 1, 7, 3, b"lab", -1)
 
@@ -33,11 +37,11 @@ class ClusterView(NamedTuple):
 
 def free_ports(count: int) -> list[int]:
     """Return `count` TCP ports that nothing on this machine listens on, below the ephemeral range; none of
-    them twice."""
+    them twice, and none of a broker in a recorded capture: a replay sends nothing to these."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
         for port in _shuffled_ports():
-            if port in _given:
+            if port in _given or port in recorded_ports():
                 continue
             listener = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
@@ -47,6 +51,13 @@ def free_ports(count: int) -> list[int]:
                 _given.update(ports)
                 return ports
     raise RuntimeError("no free ports")
+
+
+@cache
+def recorded_ports() -> frozenset[int]:
+    """Return the ports of the brokers in the captures of this repository."""
+    manifest = json.loads((CAPTURES / "manifest.json").read_text(encoding="utf-8"))
+    return frozenset(port for capture in manifest["captures"] for port in capture["server_ports"])
 
 
 WORKERS, PORTS = 8, 1_500
