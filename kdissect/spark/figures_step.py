@@ -67,16 +67,16 @@ def summary_step(
 
 
 def figures_of(
-    batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None, beside: bool = False
+    batches: Iterable[TableBatches], grid: Grid | None, steps: Grid | None, in_thread: bool = False
 ) -> Partial:
     """Return the partial summary of batches of tables; the grids are those of `summary_step`.
 
-    With `beside`, figures are counted in a thread while the next tables are made, at the price of one more
+    With `in_thread`, figures are counted in a thread while the next tables are made, at the price of one more
     batch in memory.
     """
     figures = _Figures(grid, steps)
     together = coalesce_batches(batches)
-    deque((mapped_beside if beside else map)(figures.add, together), maxlen=0)
+    deque((mapped_beside if in_thread else map)(figures.add, together), maxlen=0)
     return figures.sum()
 
 
@@ -101,7 +101,7 @@ def _consumed(
     paired: Iterator[Paired], tables: TaskTables, known: KnownRows | None, count: Callable[..., Partial]
 ) -> tuple[pa.RecordBatch, Learnt, KnownRows | None]:
     """Return the figures of exchanges, and what was learnt from these, in the other process."""
-    counted = count(_taken(tables.exchanges(paired), known), beside=True)
+    counted = count(_taken(tables.exchanges(paired), known), in_thread=True)
     return to_arrow(counted, coded=True), tables.learnt, known
 
 

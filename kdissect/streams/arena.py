@@ -31,14 +31,21 @@ def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) 
 
 
 @jit_inner
+def move_frame(frame: FrameRow, source: Bytes, target: Bytes, at: int) -> None:
+    """Copy a message to offset `at` of another arena, and have it point there."""
+    length = frame.stop - frame.start
+    copy_bytes(source, frame.start, target, at, length)
+    frame.frame_stop += at - frame.start
+    frame.start = at
+    frame.stop = at + length
+
+
+@jit_inner
 def _carried_frame(state: State, frame: FrameRow, arena: Bytes, at: int, copy: bool) -> int:
     """Return the offset behind the bytes of a message, after they were moved to offset `at`."""
     length = frame.stop - frame.start
     if copy:
-        copy_bytes(state.arena, frame.start, arena, at, length)
-        frame.frame_stop += at - frame.start
-        frame.start = at
-        frame.stop = at + length
+        move_frame(frame, state.arena, arena, at)
     return at + length
 
 

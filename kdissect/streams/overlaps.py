@@ -29,9 +29,9 @@ from kdissect.capture.segment_index import (
     PACKET,
     SEQ,
 )
-from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
-from kdissect.protocol.integers import int64_at
+from kdissect.jit.same_bytes import same_bytes
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.flow_state import DIFFERS, PACKET_BITS, PROBES, REPEATS, State
 from kdissect.streams.late_duplicates import earlier_copies
@@ -41,27 +41,11 @@ NEAR_SEGMENTS = 256
 NEAR_PACKETS = 1 << 15
 NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
-WORD = 8  # bytes
 IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 
 # The columns of a segment that is compared. Its bytes lie at PLACE in the file. They lie at AT in the arena;
 # if AT is negative, they lie at ~AT in the buffer of bytes that were read again.
 STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
-
-
-@jit_inner
-def _differ(one: Bytes, begin: int, other: Bytes, start: int, count: int) -> bool:
-    """Return whether `count` bytes of two arrays differ. Eight at a time they take a quarter of the time."""
-    done = 0
-    while count - done >= WORD:
-        if int64_at(one, begin + done) != int64_at(other, start + done):
-            return True
-        done += WORD
-    while done < count:
-        if one[begin + done] != other[start + done]:
-            return True
-        done += 1
-    return False
 
 
 @jit_flat
@@ -94,10 +78,10 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: Bools, choosing: b
             first = max(0, ahead)
             here = rows[row, AT] + first - ahead
             if at >= 0:
-                differs = _differ(arena, here, arena, at + first, stop - first)
+                same = same_bytes(arena, here, arena, at + first, stop - first)
             else:
-                differs = _differ(arena, here, again, ~at + first, stop - first)
-            if differs:
+                same = same_bytes(arena, here, again, ~at + first, stop - first)
+            if not same:
                 rows[row, HOW] |= DIFFERS
 
 

@@ -1,7 +1,7 @@
 """Batches of exchanges with no other bytes than their own, which another process can be given.
 
-The arena of the engine has 8 MB of a split, and changes when the engine goes on. A batch of 16,384 small
-exchanges needs a few of these. Its messages are copied one behind the other.
+The arena of the engine has the payload of whole splits, and changes when the engine goes on. A batch needs a
+part of that. Its messages are copied one behind the other.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from kdissect.array_types import Bytes, Int64s
-from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.jit.rows import Records, RowTable, new_table, table_of
-from kdissect.streams.arena import FIRST_OFFSET
+from kdissect.streams.arena import FIRST_OFFSET, move_frame
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, ExchangeRow, FrameRow
 
@@ -51,12 +51,8 @@ def copy_frames(exchanges: RowTable[ExchangeRow], arena: Bytes, out: Bytes) -> i
 def _copied(frame: FrameRow, arena: Bytes, out: Bytes, at: int) -> int:
     if frame.start == 0:
         return at
-    length = frame.stop - frame.start
-    copy_bytes(arena, frame.start, out, at, length)
-    frame.frame_stop += at - frame.start
-    frame.start = at
-    frame.stop = at + length
-    return at + length
+    move_frame(frame, arena, out, at)
+    return frame.stop
 
 
 def call_all() -> None:

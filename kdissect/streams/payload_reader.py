@@ -54,7 +54,7 @@ def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, r
         with open_storage(path) as source:
             if source.descriptor is not None:
                 return _read_in_order(source.descriptor, path, segments, counts, streams, room)
-    if are_many(filled) and not _are_large(wanted, filled) and _spread(segments, counts) < DENSE * wanted:
+    if are_many(filled) and _spread(segments, counts) < DENSE * wanted:
         with open_storage(path) as source:
             if source.descriptor is not None:
                 out, offset = room(wanted)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kdissect.array_types import Bytes, Int32s, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.rows import COMPILED
+from kdissect.jit.same_bytes import same_bytes
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch, arrow_column
 from kdissect.tables.arrow_columns import (
     UUID_BYTES,
@@ -27,7 +28,7 @@ from kdissect.tables.arrow_columns import (
     uuid_column,
 )
 from kdissect.tables.coded_text import CodedText
-from kdissect.tables.partition_keys import hash_bytes, same_bytes
+from kdissect.tables.partition_keys import hash_bytes
 
 SLOTS_A_ROW = 2  # of the hash table, at least
 FETCHED_AHEAD = 8  # texts, which lie apart in a buffer that is larger than the processor's cache
@@ -39,7 +40,7 @@ _SEED = secrets.randbits(31)
 def _same(arena: Bytes, start: Int64s, length: Int64s, one: int, other: int) -> bool:
     if length[one] != length[other]:
         return False
-    return start[one] == start[other] or same_bytes(arena, start[one], start[other], length[one])
+    return start[one] == start[other] or same_bytes(arena, start[one], arena, start[other], length[one])
 
 
 @jit_flat

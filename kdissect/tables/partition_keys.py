@@ -10,9 +10,8 @@ import numpy as np
 
 from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit_inner
+from kdissect.jit.same_bytes import WORD_BYTES
 from kdissect.tables.message_columns import MessageColumns
-
-WORD_BYTES = 8
 
 TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
 """Start and length of the name, start of the topic id, and the partition; -1 where absent."""
@@ -61,21 +60,6 @@ def hash_bytes(arena: Bytes, start: int, length: int, seed: int) -> int:
         value = (value ^ np.uint64(arena[position])) * np.uint64(1099511628211)
         position += 1
     return np.int64((value >> np.uint64(7)) & np.uint64(0x3FFFFFFFFFFFFFFF))  # type: ignore[return-value]
-
-
-@jit_inner
-def same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
-    """Return whether two spans of one length hold the same bytes."""
-    index = 0
-    while index + WORD_BYTES <= length:
-        if _word(arena, one + index) != _word(arena, other + index):
-            return False
-        index += WORD_BYTES
-    while index < length:
-        if arena[one + index] != arena[other + index]:
-            return False
-        index += 1
-    return True
 
 
 @jit_inner

@@ -20,6 +20,7 @@ import pyarrow as pa
 from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.many_rows import are_many, read_only
+from kdissect.jit.same_bytes import same_bytes
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.batch_reader import Integers
 from kdissect.protocol.columnar.register_loops import take_either
@@ -39,7 +40,6 @@ from kdissect.tables.partition_keys import (
     TOPIC_LENGTH,
     hash_key,
     partition_keys,
-    same_bytes,
 )
 from kdissect.tables.schemas import PARTITIONS
 
@@ -57,10 +57,10 @@ def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> b
     if keys[one, TOPIC] >= 0 and others[other, TOPIC] >= 0:
         length = keys[one, TOPIC_LENGTH]
         return length == others[other, TOPIC_LENGTH] and same_bytes(
-            arena, keys[one, TOPIC], others[other, TOPIC], length
+            arena, keys[one, TOPIC], arena, others[other, TOPIC], length
         )
     if keys[one, TOPIC_ID] >= 0 and others[other, TOPIC_ID] >= 0:
-        return same_bytes(arena, keys[one, TOPIC_ID], others[other, TOPIC_ID], 16)
+        return same_bytes(arena, keys[one, TOPIC_ID], arena, others[other, TOPIC_ID], 16)
     return False
 
 

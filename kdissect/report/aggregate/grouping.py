@@ -231,9 +231,9 @@ def encode_runs(values: Int64s) -> Codes:
     if not len(values):
         return Codes(values, 0)
     starts = run_starts(values)
-    heads = _encode_hashed(values[starts]) if are_many(len(starts)) else encode(pa.array(values[starts]))
     if len(starts) == 1:
         return Codes(np.zeros(len(values), np.int64), 1)
+    heads = _encode_hashed(values[starts]) if are_many(len(starts)) else encode(pa.array(values[starts]))
     return Codes(np.repeat(heads.numbers, np.diff(starts, append=len(values))), heads.bound)
 
 
