@@ -145,7 +145,7 @@ def order_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
 
 def _key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
     """Return the rows of a table in the order of its keys, None if they are in it."""
-    keys = [key for name, _ in part.keys for key in _order(columns.column(name))]
+    keys = [key for name, _ in part.keys for key in sort_numbers(columns.column(name))]
     differing = [key for key in keys if len(key) and key.min() < key.max()]
     if not differing:
         return None
@@ -167,7 +167,7 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
         return no_rows(part)
     keys = _key_codes([columns[name] for name, _ in part.keys if name in columns])
     groups = group_rows(*keys) if keys else one_group(count)
-    order = (key for name in part.order if name in columns for key in _order(columns[name]))
+    order = (key for name in part.order if name in columns for key in sort_numbers(columns[name]))
     return roll_up_groups(part, columns, groups, first_rows(groups, order))
 
 
@@ -217,7 +217,7 @@ def column_codes(column: AnyColumn) -> Codes:
     return encode_numbers(*whole_numbers(column))
 
 
-def _order(column: AnyColumn) -> tuple[Int64s, ...]:
+def sort_numbers(column: AnyColumn) -> tuple[Int64s, ...]:
     """Return numbers to sort by in the order of a column, nulls last."""
     column = plain_column(column)
     if isinstance(column, CodedText):

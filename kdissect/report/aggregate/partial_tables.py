@@ -41,6 +41,9 @@ class PartialTable:
     """Groups of keys that become null, one after the other, for the lightest rows when there are too many."""
     earliest: str = ""
     """Instead of `spare`: the key by which the first rows stay; the others become one row without keys."""
+    longest: tuple[str, str] = ("", "")
+    """Two keys, the steps in which a span begins and ends (null: it has no end): the rows with the longest
+    spans keep the first of `spare`."""
     run: tuple[str, str] = ("", "")
     """A key and a highest column that are begin and end of a range; ranges that touch become one."""
 

@@ -1,8 +1,9 @@
 """How the tables of a partial report stay small: ranges that touch become one, light rows give up keys.
 
-No count is lost: a row that gives up its keys joins the others that did. Which rows are light is decided
-where rows meet. With more rows than a table keeps, the division of the work may therefore decide which of the
-light rows stay separate, but not their sums.
+No count is lost: a row that gives up its keys joins the others that did. Some tables keep the first rows in
+an order of their keys, so they keep the same for any division of the work. Others keep heavy rows, and which
+rows are light is decided where rows meet. With more rows than such a table keeps, the division of the work
+may therefore decide which of the light rows stay separate, but not their sums.
 """
 
 import numpy as np
@@ -17,25 +18,41 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_rows import array_rows, plain_rows, roll_up, roll_up_groups
+from kdissect.report.aggregate.partial_rows import (
+    array_rows,
+    plain_rows,
+    roll_up,
+    roll_up_groups,
+    sort_numbers,
+)
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, arrow_column
 from kdissect.tables.coded_text import CodedText
 from kdissect.tables.column_values import run_starts
+
+ENDLESS = 1 << 40
+"""Steps of a span without an end, more than any grid has."""
+
+SCATTER = 0x9E37_79B1
+"""Multiplied by this, the lower half of numbers that lie together lies apart: Knuth, vol. 3, section 6.4."""
 
 
 def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return the rows of a table, with keys given up until there are no more rows than the table keeps."""
     if part.run[0]:
         rows = _in_runs(part, plain_rows(part, rows))
-    if not part.most or rows.num_rows <= part.most:
-        return array_rows(part, rows)
+    rows = array_rows(part, rows)
+    if not part.most:
+        return rows
     if part.earliest:
-        return _earliest(part, plain_rows(part, rows))
-    for names in part.spare:
+        return _first_half(part, rows, tuple(name for name, _ in part.keys))
+    spare = part.spare
+    if part.longest[0]:
+        rows, spare = _first_half(part, rows, spare[0]), spare[1:]
+    for names in spare:
         if rows.num_rows > part.most:
-            rows = _without(part, array_rows(part, rows), names)
-    return array_rows(part, rows)
+            rows = _without(part, rows, names)
+    return rows
 
 
 def _without(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -> ArrayBatch:
@@ -52,11 +69,31 @@ def _without(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -> A
     return roll_up(part, _nulled(table, names, ~kept[groups.of]))
 
 
-def _earliest(part: PartialTable, table: pa.Table) -> ArrayBatch:
-    table = table.sort_by([(part.earliest, "ascending"), *((name, "ascending") for name, _ in part.keys)])
-    late = np.arange(table.num_rows) >= part.most // 2
-    names = tuple(name for name, _ in part.keys)
-    return roll_up(part, _nulled(array_rows(part, table), names, late))
+def _first_half(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -> ArrayBatch:
+    """Return the table with `names` null but for its first rows, as many as half of its limit.
+
+    This is done if there are more rows than the limit, and whenever a row has done it before. The order is
+    one of keys: a row that is among the first of all rows is so among any of them. So the result is the
+    same for any division of the work.
+    """
+    columns = TableColumns(table)
+    spent = ~columns.present(part.earliest or names[0])
+    if table.num_rows <= part.most and not spent.any():
+        return table
+    keys = (number for name, _ in part.keys for number in sort_numbers(columns.column(name)))
+    order = np.lexsort([spent, *_rank(part, columns), *keys][::-1])
+    late = np.zeros(table.num_rows, bool)
+    late[order[part.most // 2 :]] = True
+    return roll_up(part, _nulled(table, names, late))
+
+
+def _rank(part: PartialTable, columns: TableColumns) -> tuple[Int64s, ...]:
+    """Return numbers to sort by: the earliest rows, or the longest spans, and among equal ones a sample."""
+    if part.earliest:
+        return (columns.ints(part.earliest),)
+    begin, end = part.longest
+    length = np.where(columns.present(end), columns.ints(end) - columns.ints(begin), ENDLESS)
+    return -length, columns.ints(part.spare[0][0]) * SCATTER & 0xFFFF_FFFF
 
 
 def _codes_in_order(column: ArrayColumn) -> Codes:

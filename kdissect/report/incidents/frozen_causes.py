@@ -13,6 +13,7 @@ from kdissect.report.incidents.lost_server_causes import BY_SERVER
 from kdissect.report.incidents.one_host import doubts_of_one_host
 from kdissect.report.incidents.slow_server_causes import BUSY_REACTION_NS, SAME_MOMENT_NS
 from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.waiting import waiting_text
 from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
 
@@ -54,10 +55,8 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     several = _among_several(case) or (_froze_together(together) if together else None)
     if several is not None:
         return several
-    alone = silent.measures["connections"] == 1
+    alone = silent.measures["connections"] == 1 and not silent.measures.get("unknown_requests")
     followed = not silent.measures["own_requests"]
-    waiting = counted(silent.requests, "request")
-    connections = counted(silent.measures["connections"], "connection")
     lasted = format_duration(silent.measures["silent_ns"])
     ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
     return Diagnosis(
@@ -65,7 +64,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         silent.begin_ns,
         silent.end_ns,
         f"{capitalized(silent.subject.name)} froze at {format_clock(silent.begin_ns)} {ending}: "
-        f"it sent nothing while {waiting} on {connections} waited",
+        f"it sent nothing while {waiting_text(silent.measures)} waited",
         (0.9 if silent.end_ns is not None else 0.75) - (0.2 if alone else 0),
         (silent,),
         speaks_for=("all of its connections were silent at the same time",),
@@ -139,9 +138,8 @@ def _clients_stood_still(together: Sequence[Signal]) -> bool:
 def _froze_together(together: Sequence[Signal]) -> Diagnosis:
     """Return the diagnosis of servers that froze together, dated to the first silence, which is judged."""
     silent = together[0]
-    requests, connections = (
-        sum(one.measures[name] for one in together) for name in ("requests", "connections")
-    )
+    counts = ("requests", "connections", "unknown_requests")
+    waiting = {name: sum(one.measures.get(name, 0) for one in together) for name in counts}
     names = listed(sorted(one.subject.name for one in together), NAMED)
     lasted = format_duration(silent.measures["silent_ns"])
     return Diagnosis(
@@ -149,7 +147,7 @@ def _froze_together(together: Sequence[Signal]) -> Diagnosis:
         silent.begin_ns,
         silent.end_ns,
         f"{capitalized(names)} froze together at {format_clock(silent.begin_ns)} for {lasted}: they sent "
-        f"nothing while {counted(requests, 'request')} on {counted(connections, 'connection')} waited",
+        f"nothing while {waiting_text(waiting)} waited",
         0.9,
         tuple(together),
         speaks_for=("each of them owed responses for which it needs no other broker",),

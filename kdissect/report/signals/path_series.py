@@ -15,6 +15,7 @@ import numpy as np
 
 from kdissect.report.aggregate.network_tables import PATHS, STANDSTILLS
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.waiting import located_waits
 from kdissect.report.timeline.signal_tables import WAITS
 
 Direction = tuple[str, str]
@@ -144,7 +145,8 @@ class PathSeries:
         rows = self._context.facts.rows(waits)
         begin, ends = waits.ints("first_begin_ns"), waits.ints("last_end_ns")
         ends = np.where(waits.present("last_end_ns"), ends, end_ns)
-        chosen = np.isin(rows, connections) & (rows >= 0) & (begin <= end_ns) & (ends >= begin_ns)
+        chosen = np.isin(rows, connections) & located_waits(self._context)
+        chosen &= (begin <= end_ns) & (ends >= begin_ns)
         requests = waits.ints("exchanges")[chosen]
         waited = np.where(
             waits.present("last_end_ns")[chosen],
@@ -160,7 +162,8 @@ class PathSeries:
         """
         waits = self._context.table(WAITS)
         rows = self._context.facts.rows(waits)
-        through = (waits.ints("first_begin_ns") <= begin_ns) & (waits.ints("last_end_ns") >= end_ns)
+        through = located_waits(self._context) & (waits.ints("first_begin_ns") <= begin_ns)
+        through &= waits.ints("last_end_ns") >= end_ns
         return bool((through & waits.present("last_end_ns") & np.isin(rows, connections)).any())
 
 

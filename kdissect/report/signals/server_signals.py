@@ -12,7 +12,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
-from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
@@ -22,6 +22,7 @@ from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.named_rows import server_rows
 from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.waiting import Waiting, located_waits, waiting_text, who_waits
 from kdissect.report.timeline.signal_tables import REPLIES, WAITS
 from kdissect.report.wording import counted
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
@@ -63,18 +64,16 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _silences(context: SignalContext) -> Iterator[Signal]:
     replies, waits = context.table(REPLIES), context.table(WAITS)
-    rows, fetches = context.facts.rows(waits), context.shared(follower_fetches)
-    of_server = np.full(waits.rows, -1)
-    of_server[rows >= 0] = context.connections.server[rows[rows >= 0]]
-    names = server_rows(replies, context.servers)
+    located, fetches = located_waits(context), context.shared(follower_fetches)
+    replying, waiting_for = (server_rows(table, context.servers) for table in (replies, waits))
     for number, name in enumerate(context.server_names):
-        spans = _gaps(replies, np.flatnonzero(names.equal(name)), (context.begin_ns, context.end_ns))
-        for begin, end in spans:
-            waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
-            silent = distinct_numbers(rows[waiting], len(context.facts.numbers))
-            if len(silent) >= SILENT_CONNECTIONS or _is_only_one(context, number, silent, (begin, end)):
-                pace = _rival_reaction_ns(context, fetches, name, (begin, end))
-                yield from _silence(context, name, waits, waiting, rows, (begin, end), pace)
+        spans = _gaps(replies, np.flatnonzero(replying.equal(name)), (context.begin_ns, context.end_ns))
+        for span in spans:
+            rows = _waiting(waits, located & waiting_for.equal(name), *span, context.end_ns)
+            silent = who_waits(context, rows)
+            if silent.are_several or _is_only_one(context, number, silent.connections, span):
+                pace = _rival_reaction_ns(context, fetches, name, span)
+                yield from _silence(context, name, waits, rows, silent, span, pace)
 
 
 def _gaps(replies: TableColumns, rows: Int64s, span_ns: tuple[int, int]) -> list[tuple[int, int]]:
@@ -91,11 +90,11 @@ def _gaps(replies: TableColumns, rows: Int64s, span_ns: tuple[int, int]) -> list
     return list(zip(last[wide].tolist(), first[wide].tolist(), strict=True))
 
 
-def _waiting(waits: TableColumns, of_server: Bools, begin: int, end: int, capture_end: int) -> Int64s:
-    """Return the rows of WAITS with requests that waited over a span for `SILENT_NS` or more."""
+def _waiting(waits: TableColumns, chosen: Bools, begin: int, end: int, capture_end: int) -> Int64s:
+    """Return the rows of WAITS, among chosen ones, with requests that waited over a span for `SILENT_NS`."""
     answered = waits.present("last_end_ns")
     began = waits.ints("first_begin_ns")
-    over = of_server & (began <= end - SILENT_NS)
+    over = chosen & (began <= end - SILENT_NS)
     over &= np.where(answered, waits.ints("last_end_ns") >= end, waits.ints("last_begin_ns") >= begin)
     rows = np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
     patient = np.isin(waits.ints("api_key")[rows], [*GROUP_BARRIERS, *LONG_POLLS])
@@ -115,17 +114,15 @@ def _silence(
     name: str,
     waits: TableColumns,
     waiting: Int64s,
-    connections: Int64s,
+    silent: Waiting,
     span: tuple[int, int],
     rival_reaction_ns: int,
 ) -> Iterator[Signal]:
-    silent = distinct_numbers(connections[waiting], len(context.facts.numbers))
     earliest = int(waits.ints("first_begin_ns")[waiting].min())
     begin = max(span[0], min(earliest, span[1]))
     begin = span[0] if begin - span[0] < SECOND else begin
     if span[1] - begin < SILENT_NS:
         return
-    requests = int(waits.ints("exchanges")[waiting].sum())
     replicated = np.isin(waits.ints("api_key")[waiting], list(REPLICATED))
     began = np.maximum(waits.ints("first_begin_ns")[waiting], begin)
     wait_ns = int(((span[1] - began) * waits.ints("exchanges")[waiting]).sum())
@@ -136,19 +133,18 @@ def _silence(
         (SubjectKind.SERVER, name),
         (begin, None if to_the_end else span[1]),
         f"{name} sent no byte on any connection from {format_clock(begin)} for {lasted}, while "
-        f"{counted(requests, 'request')} on {counted(len(silent), 'connection')} waited",
+        f"{waiting_text(silent.measures)} waited",
         measures={
-            "connections": len(silent),
-            "requests": requests,
+            **silent.measures,
             "silent_ns": span[1] - begin,
             "own_requests": int(waits.ints("exchanges")[waiting][~replicated].sum()),
             "asked_later": int((waits.ints("last_begin_ns")[waiting] > begin + ASKED_LATER_NS).sum()),
             "rival_reaction_ns": rival_reaction_ns,
         },
-        clients=context.clients_of(silent),
-        requests=requests,
+        clients=silent.clients,
+        requests=silent.requests,
         wait_ns=wait_ns,
-        evidence=_connections(context, name, silent, f"waited up to {lasted}"),
+        evidence=_connections(context, name, silent.connections, f"waited up to {lasted}"),
     )
 
 
@@ -167,7 +163,7 @@ def _rival_reaction_ns(
 
 
 def _connections(context: SignalContext, name: str, rows: Int64s, detail: str) -> list[Evidence]:
-    return [chosen_evidence(context.rules, name, detail, rows)]
+    return [chosen_evidence(context.rules, name, detail, rows)] if len(rows) else []
 
 
 def _ends(context: SignalContext) -> Iterator[Signal]:

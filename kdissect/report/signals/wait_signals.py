@@ -96,9 +96,9 @@ def _open(context: SignalContext) -> Iterator[Signal]:
     waited = context.end_ns - waits.ints("first_begin_ns")
     usual = _usual_ns(context)
     limit = OPEN_RATIO * np.array([usual.get(api, 0) for api in waits.ints("api_key").tolist()], np.int64)
-    hanging = (
-        (rows >= 0) & ~(context.facts.closed | context.facts.doubtful)[rows] & ~waits.present("last_end_ns")
-    )
+    endless = ~waits.present("last_end_ns")
+    hanging = (rows >= 0) & ~(context.facts.closed | context.facts.doubtful)[rows] & endless
+    bound = "at least " if (endless & ~waits.present("connection")).any() else ""
     hanging &= ~np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
     hanging &= (waited >= OPEN_NS) & (waited >= limit)
     # A broker answers a connection in order, so a request that later ones overtake only lacks its response.
@@ -108,10 +108,10 @@ def _open(context: SignalContext) -> Iterator[Signal]:
     for number in np.unique(servers[hanging]).tolist():
         own = hanging & (servers == number)
         if context.rules.believes_unanswered(int(waits.ints("exchanges")[own].sum())):
-            yield _hanging(context, waits, own, context.server_names[number])
+            yield _hanging(context, waits, own, context.server_names[number], bound)
 
 
-def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str) -> Signal:
+def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str, bound: str) -> Signal:
     connections = distinct_numbers(context.facts.rows(waits)[own], len(context.facts.numbers))
     exchanges, begins = waits.ints("exchanges")[own], waits.ints("first_begin_ns")[own]
     requests, begin = int(exchanges.sum()), int(begins.min())
@@ -120,8 +120,8 @@ def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str)
         "requests_open",
         (SubjectKind.SERVER, name),
         (begin, None),
-        f"{counted(requests, 'request')} to {name} had no response when the capture ended, the first since "
-        f"{format_clock(begin)} ({longest})",
+        f"{bound}{counted(requests, 'request')} to {name} had no response when the capture ended, "
+        f"the first since {format_clock(begin)} ({longest})",
         measures={"requests": requests, "connections": len(connections)},
         clients=context.clients_of(connections),
         requests=requests,

@@ -124,7 +124,7 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     answered = waited[rows]
     end = exchanges.ints("response_first_ns")[rows]
     wait: Int64s = np.where(answered, latency[rows], 0)
-    columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", "client_id", "api_key", *ORDER)))
+    columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", *CLIENT, *SERVER, "api_key", *ORDER)))
     columns |= {"begin_step": grid.steps_of(begin), "exchanges": np.ones(len(rows), np.int64)}
     columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
     columns |= {"wait_ns": wait, "longest_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}

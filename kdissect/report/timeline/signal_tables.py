@@ -58,10 +58,11 @@ WAITS = PartialTable(
     "waits",
     keys=(
         ("connection", INT64),
-        ("client_id", TEXT),
+        *WHO,
+        *ENDS,
         ("api_key", INT16),
-        ("begin_step", INT32),
-        ("end_step", INT32),  # null for requests without a response
+        ("begin_step", INT32),  # null if the row has given up its steps
+        ("end_step", INT32),  # null for requests without a response, too
     ),
     sums=("wait_ns", "exchanges"),
     lowest=("first_begin_ns", "first_end_ns"),
@@ -69,9 +70,13 @@ WAITS = PartialTable(
     order=ORDER,
     first=(("order_ns", INT64), *WHERE),
     most=100_000,
-    spare=(("begin_step", "end_step"), ("connection", "client_id")),
+    spare=(("connection",), ("client_id", "client_host"), ("begin_step", "end_step")),
+    longest=("begin_step", "end_step"),
 )
-"""Requests that waited for long, though not by design, and requests without a response."""
+"""Requests that waited for long, though not by design, and requests without a response.
+
+Steps are the last that a row gives up: without them nobody knows which of its requests waited when.
+"""
 
 LOAD = PartialTable(
     "load",

@@ -1,5 +1,6 @@
 """Tables of a partial stay small and keep every sum."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -41,6 +42,64 @@ def test_early_events_stay_and_late_ones_are_counted():
     kept = limit_rows(part, table).to_pylist()
     assert sorted(row["time_ns"] for row in kept if row["time_ns"] is not None) == [1, 2, 3, 4, 5]
     assert sum(row["events"] for row in kept) == 50
+
+
+SPANS = PartialTable(
+    "spans",
+    keys=(("who", INT64), ("begin", INT64), ("end", INT64)),
+    sums=("exchanges",),
+    most=60,
+    spare=(("who",), ("begin", "end")),
+    longest=("begin", "end"),
+)
+
+
+def random_spans(rng: np.random.Generator, count: int) -> pa.Table:
+    """Return spans of up to two steps that begin in one of six; each twentieth has no end."""
+    begin = rng.integers(0, 6, count)
+    end = [None if at % 20 == 0 else int(row) for at, row in enumerate(begin + rng.integers(0, 3, count))]
+    columns = {"who": rng.integers(0, 50, count), "begin": begin, "end": end, "exchanges": [1] * count}
+    return pa.table(columns, schema=SPANS.schema)
+
+
+def summed_up(part: PartialTable, rows: pa.Table, edges: list[int]) -> list[dict]:
+    """Return what is left of rows that come in these parts, each of which is limited."""
+    left = limit_rows(part, roll_up(part, rows.slice(0, 0)))
+    for start, stop in zip([0, *edges], [*edges, rows.num_rows], strict=True):
+        own = limit_rows(part, roll_up(part, rows.slice(start, stop - start)))
+        left = limit_rows(part, roll_up(part, join_rows(part, [left, own])))
+    return sorted(left.to_pylist(), key=str)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_longest_spans_stay_the_same_however_rows_are_dealt_out(seed):
+    rng = np.random.default_rng(seed)
+    rows = random_spans(rng, 40 if seed == 9 else 400)
+    at_once = summed_up(SPANS, rows, [])
+    edges = sorted(rng.integers(0, rows.num_rows, 5).tolist())
+    shuffled = rows.take(pa.array(rng.permutation(rows.num_rows)))
+    assert summed_up(SPANS, shuffled, edges) == at_once
+    assert sum(row["exchanges"] for row in at_once) == rows.num_rows
+    named = [row for row in at_once if row["who"] is not None]
+    assert len(named) == (30 if seed < 9 else len(at_once))
+    endless = {(row["who"], row["begin"]) for row in rows.to_pylist() if row["end"] is None}
+    assert endless <= {(row["who"], row["begin"]) for row in named if row["end"] is None}
+    steps = {(row["begin"], row["end"]) for row in at_once}
+    assert steps == {(row["begin"], row["end"]) for row in rows.to_pylist()}
+
+
+def test_earliest_rows_stay_the_same_however_rows_are_dealt_out():
+    rng = np.random.default_rng(7)
+    part = PartialTable(
+        "events", keys=(("time_ns", INT64), ("what", TEXT)), sums=("events",), most=20, earliest="time_ns"
+    )
+    what = [f"kind {kind}" for kind in rng.integers(0, 3, 200)]
+    rows = pa.table(
+        {"time_ns": rng.integers(0, 100, 200), "what": what, "events": [1] * 200}, schema=part.schema
+    )
+    at_once = summed_up(part, rows, [])
+    assert len(at_once) == 11
+    assert summed_up(part, rows.take(pa.array(rng.permutation(200))), [7, 30, 31, 150]) == at_once
 
 
 def runs(*ranges, producer=7):

@@ -58,6 +58,7 @@ def test_standstills_have_a_sender() -> None:
 def test_request_that_waits_through_a_span_and_is_answered(begin_ms: int, end_ms: int, through: bool) -> None:
     row = {
         "first_begin_ns": BEGIN + begin_ms * MS, "last_end_ns": BEGIN + end_ms * MS, "connection": 7,
+        "begin_step": 0,
     }  # fmt: skip
     waits = TableColumns(pa.Table.from_pylist([row]))
     facts = SimpleNamespace(rows=lambda _table: np.array([3]))
