@@ -16,6 +16,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+from cramjam import lz4
 
 from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
@@ -337,7 +338,7 @@ def _columns(
 
 ALL_OF_FIRST, ONE_OF = 16, 64
 SAMPLE_BYTES = 16 << 10
-_LZ4 = pa.Codec("lz4_raw")  # without a frame, whose few bytes do not matter here
+_ROOM = lz4.compress_block_bound(bytes(SAMPLE_BYTES))
 
 
 def is_tried(ordinal: Int64s) -> Bools:
@@ -350,12 +351,17 @@ def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64
     """Return for record sets arena[start:stop] how many bytes were tried, and how many LZ4 made of them.
 
     The header of the first batch is left out, since Kafka does not compress it. Both are 0 for a set that has
-    nothing else.
+    nothing else. LZ4 writes blocks, without a frame of a few bytes, and all into the same memory: a sample of
+    80 bytes takes 0.6 µs, and 1.3 with memory of its own by Arrow's codec.
     """
     tried, made = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     begin = start + HEADER_BYTES
     end = np.minimum(stop, begin + SAMPLE_BYTES)
-    for row in np.flatnonzero(end > begin).tolist():
-        sample = arena[begin[row] : end[row]]
-        tried[row], made[row] = len(sample), _LZ4.compress(sample).size
+    rows = np.flatnonzero(end > begin)
+    data, room = arena.data, bytearray(_ROOM)
+    sizes = [
+        lz4.compress_block_into(data[first:last], room, store_size=False)
+        for first, last in zip(begin[rows].tolist(), end[rows].tolist(), strict=True)
+    ]
+    tried[rows], made[rows] = (end - begin)[rows], sizes
     return tried, made

@@ -84,6 +84,17 @@ def test_only_so_much_behind_the_header_is_tried() -> None:
     assert made[2] == 0
 
 
+def test_samples_are_as_large_as_those_of_another_binding_of_lz4() -> None:
+    rng = np.random.default_rng(5)
+    letters = rng.integers(97, 97 + rng.integers(2, 26, 400).repeat(500)).astype(np.uint8)
+    start = rng.integers(0, len(letters) - 20_000, 300)
+    stop = start + HEADER_BYTES + rng.geometric(0.002, 300)
+    _, made = compressed(letters, start, stop)
+    codec = pa.Codec("lz4_raw")
+    samples = [letters[a + HEADER_BYTES : b] for a, b in zip(start, stop, strict=True)]
+    assert made.tolist() == [codec.compress(sample).size for sample in samples]
+
+
 def partitions(capture: Path) -> list[dict[str, Any]]:
     """The rows of partitions of a capture."""
     seen = index_captures(open_inputs([str(capture)], "").files, 1 << 30)
