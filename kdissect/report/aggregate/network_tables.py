@@ -1,6 +1,6 @@
 """Partial tables about TCP: paths by steps of time, and the times at which a connection stood still.
 
-A path is a pair of hosts with the server's port, in one direction. Its rows carry the times of the first and
+A path is a pair of hosts, in one direction. Its rows carry the times of the first and
 the last packet that they count, so that a change is dated to the packet, not to the step.
 """
 
@@ -15,7 +15,7 @@ from kdissect.report.aggregate.partial_rows import roll_up_columns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.column import BOOL, INT32, INT64, TEXT
+from kdissect.tables.column import BOOL, INT64, TEXT
 from kdissect.tables.schemas import TCP_SPANS, TCP_STEPS
 
 PATHS = PartialTable(
@@ -24,33 +24,15 @@ PATHS = PartialTable(
         ("begin_ns", INT64),
         ("client_host", TEXT),
         ("server_host", TEXT),
-        ("server_port", INT32),
         ("to_server", BOOL),
     ),
-    sums=(
-        "segments",
-        "bytes",
-        "connections",
-        "ack_count",
-        "ack_ns",
-        "reply_count",
-        "reply_ns",
-        "repeated",
-        "repeated_bytes",
-        "attempts",
-        "attempt_repeats",
-        "refused",
-        "unanswered",
-    ),
+    sums=("segments", "repeated", "attempt_repeats"),
     lowest=("first_ns", "ack_min_ns", "reply_min_ns", "repeated_first_ns"),
-    highest=("last_ns", "ack_max_ns", "reply_max_ns", "repeated_last_ns", "largest_acked"),
+    highest=("last_ns", "ack_max_ns", "reply_max_ns", "largest_acked"),
     most=100_000,
-    spare=(("server_port",), ("client_host",)),
+    spare=(("client_host",),),
 )
-"""One direction between two hosts in one step of time; columns as in `streams.tcp.tracker_state.StepRow`.
-
-`connections` counts those with packets in the step.
-"""
+"""One direction between two hosts in one step of time; columns as in `streams.tcp.tracker_state.StepRow`."""
 
 STANDSTILLS = PartialTable(
     "standstills",
@@ -79,13 +61,12 @@ def tcp_step(span_ns: int) -> int:
 def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
     """Return the rows of these tables from batches of `tcp_steps` and `tcp_spans`, if they are there."""
     counts = {}
-    for source, schema, part, unit in (
-        ("tcp_steps", TCP_STEPS, PATHS, "connections"),
-        ("tcp_spans", TCP_SPANS, STANDSTILLS, "spans"),
-    ):
+    for source, schema, part in (("tcp_steps", TCP_STEPS, PATHS), ("tcp_spans", TCP_SPANS, STANDSTILLS)):
         if source in tables and tables[source].num_rows:
             rows = TableColumns(tables[source])
-            columns: dict[str, AnyColumn] = {name: rows.column(name) for name in schema.names}
-            columns[unit] = np.ones(rows.rows, np.int64)
+            taken = [name for name in part.schema.names if name in schema.names]
+            columns: dict[str, AnyColumn] = {name: rows.column(name) for name in taken}
+            if part is STANDSTILLS:
+                columns["spans"] = np.ones(rows.rows, np.int64)
             counts[part.name] = limit_rows(part, roll_up_columns(part, columns, rows.rows))
     return counts

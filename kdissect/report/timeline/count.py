@@ -67,7 +67,7 @@ def count_timeline(
         FAILURES.name: count_failures(source, partitions, exchange_rows),
         GROUP_CLIENTS.name: _group_clients(source),
         TOPIC_ACTIVITY.name: count_topic_activity(source, partitions, exchange_rows),
-        POSITIONS.name: find_positions(source, partitions, exchange_rows),
+        POSITIONS.name: find_positions(POSITIONS, source, partitions, exchange_rows),
         PRODUCERS.name: count_producers(source, partitions, exchange_rows),
         SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }

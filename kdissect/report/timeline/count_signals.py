@@ -42,7 +42,7 @@ from kdissect.report.timeline.signal_tables import (
     SIGNAL_TABLES,
     WAITS,
 )
-from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
+from kdissect.report.timeline.timeline_tables import CLIENT, SERVER
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import INT32
 from kdissect.tables.schemas import ENDS
@@ -80,7 +80,7 @@ def count_signals(
         WAITS.name: _waits(source, grid),
         LOAD.name: count_load(source, partitions, exchange_rows),
         READS.name: count_reads(source, partitions, exchange_rows),
-        COMMITTED.name: find_positions(source, partitions, exchange_rows, (*KINDS, ABSENT)),
+        COMMITTED.name: find_positions(COMMITTED, source, partitions, exchange_rows, (*KINDS, ABSENT)),
     }
     return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
 
@@ -88,17 +88,13 @@ def count_signals(
 def _pace(source: ExchangeColumns) -> ArrayBatch:
     exchanges = source.exchanges
     timed = sound_latencies(exchanges)[1] & ~exchanges.bools("idle_wait")
-    held = counted_latencies(exchanges)
-    served = held * timed
     columns: dict[str, AnyColumn] = {
-        **{name: source.columns[name] for name in ("step", "api_key", *SERVER, *CLIENT, *ORDER)},
+        **{name: source.columns[name] for name in ("step", "api_key", *SERVER, *CLIENT)},
         **activity_measures(source, [name for name in PACE.sums if name in MEASURES]),
         "cell": np.where(timed, latency_buckets(exchanges) >> PACE_CELL_BITS, NO_PACE_CELL),
         "first_ns": source.begin,
         "last_ns": source.begin,
-        "latency_ns": served,
-        "held_ns": held,
-        "latency_max_ns": served,
+        "held_ns": counted_latencies(exchanges),
     }
     return make_timeline_table(PACE, columns)
 
@@ -110,7 +106,6 @@ def _replies(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     columns: dict[str, AnyColumn] = dict(source.at(rows, SERVER))
     columns |= {"step": grid.steps_of(first), "responses": np.ones(len(rows), np.int64), "first_ns": first}
     columns["last_ns"] = np.maximum(exchanges.coalesce("response_last_ns", "response_first_ns")[rows], first)
-    columns["response_bytes"] = exchanges.ints("response_bytes")[rows]
     return make_timeline_table(REPLIES, columns)
 
 
@@ -124,11 +119,11 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     answered = waited[rows]
     end = exchanges.ints("response_first_ns")[rows]
     wait: Int64s = np.where(answered, latency[rows], 0)
-    columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", *CLIENT, *SERVER, "api_key", *ORDER)))
+    columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", *CLIENT, *SERVER, "api_key")))
     columns |= {"begin_step": grid.steps_of(begin), "exchanges": np.ones(len(rows), np.int64)}
     columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
-    columns |= {"wait_ns": wait, "longest_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
-    columns |= {name: pa.array(end, mask=~answered) for name in ("first_end_ns", "last_end_ns")}
+    columns |= {"wait_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
+    columns["last_end_ns"] = pa.array(end, mask=~answered)
     return make_timeline_table(WAITS, columns)
 
 
@@ -139,7 +134,8 @@ def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows:
     wanted &= partitions.present("batches") & (partitions.ints("batches") > 0)
     rows = np.flatnonzero(wanted)
     columns = _columns(source, partitions, exchange_rows, rows, ("step", "api_key"))
-    columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in ("batches", "records")}
+    sizes = ("batches", "records", "record_bytes")
+    columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in sizes}
     latency, sound = sound_latencies(source.exchanges)
     timed = (sound & ~source.exchanges.bools("idle_wait"))[exchange_rows[rows]]
     octaves = 1000 * np.log2(np.maximum(latency[exchange_rows[rows]], FASTEST_NS))
@@ -167,8 +163,7 @@ def _columns(
     rows: Int64s,
     names: tuple[str, ...] = (),
 ) -> dict[str, AnyColumn]:
-    columns = partition_columns(source, partitions, exchange_rows, rows, (*CLIENT, *ORDER, *names))
+    columns = partition_columns(source, partitions, exchange_rows, rows, (*CLIENT, *names))
     begin = source.begin[exchange_rows[rows]]
     columns |= {"first_ns": begin, "last_ns": begin}
-    columns["record_bytes"] = np.maximum(partitions.ints("record_bytes")[rows], 0)
     return columns | {"exchanges": np.ones(len(rows), np.int64)}

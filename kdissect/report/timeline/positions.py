@@ -16,12 +16,13 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.column_rows import ColumnRows
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import join_rows, no_rows
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     make_timeline_table,
     partition_columns,
 )
-from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
+from kdissect.report.timeline.timeline_tables import CLIENT, WHERE
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import repeat_text
 
@@ -47,12 +48,13 @@ NO_OFFSET = -1
 
 
 def find_positions(
+    part: PartialTable,
     source: ExchangeColumns,
     partitions: TableColumns,
     exchange_rows: Int64s,
     kinds: Sequence[PositionKind] = KINDS,
 ) -> ArrayBatch:
-    """Return the rows of POSITIONS."""
+    """Return the rows of a table like POSITIONS, with the kinds of offsets that it has."""
     api, offset, end = (partitions.ints(name) for name in ("api_key", "offset", "high_watermark"))
     answered = source.exchanges.present("response_first_ns")
     sound = (exchange_rows >= 0) & (partitions.ints("error_code") == 0) & partitions.present("offset")
@@ -63,6 +65,7 @@ def find_positions(
     written = offset + np.clip(partitions.ints("records"), 0, 1 << 40)
     tables = [
         _rows(
+            part,
             kind,
             source,
             partitions,
@@ -72,7 +75,7 @@ def find_positions(
         )
         for kind in kinds
     ]
-    return join_rows(POSITIONS, tables)
+    return join_rows(part, tables)
 
 
 def _wanted(kind: PositionKind, api: Int64s, sound: Bools, has_end: Bools) -> Int64s:
@@ -81,6 +84,7 @@ def _wanted(kind: PositionKind, api: Int64s, sound: Bools, has_end: Bools) -> In
 
 
 def _rows(
+    part: PartialTable,
     kind: PositionKind,
     source: ExchangeColumns,
     partitions: TableColumns,
@@ -89,12 +93,11 @@ def _rows(
     written: Int64s,
 ) -> ArrayBatch:
     if not len(rows):
-        return no_rows(POSITIONS)
+        return no_rows(part)
     exchange = exchange_rows[rows]
-    names = ["step", "capture_file", "request_packet", "response_packet"]
-    if kind.name != "written":
-        names += ["group_id", *CLIENT]
-    columns = partition_columns(source, partitions, exchange_rows, rows, names)
+    who = () if kind.name == "written" else ("group_id", *CLIENT)
+    places = (name for name, _ in WHERE if name in part.order)
+    columns = partition_columns(source, partitions, exchange_rows, rows, ("step", *who, *places))
     columns["offset"] = ColumnRows(partitions.column("offset"), rows)
     columns |= {"order_ns": -source.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
     columns["kind"] = repeat_text(kind.name, len(rows))
@@ -102,4 +105,4 @@ def _rows(
         columns["end_offset"] = written[rows]
     if kind.name == "fetched":
         columns["end_offset"] = ColumnRows(partitions.column("high_watermark"), rows)
-    return make_timeline_table(POSITIONS, columns)
+    return make_timeline_table(part, columns)

@@ -27,17 +27,13 @@ PACE = PartialTable(
     keys=(("step", INT32), ("api_key", INT16), *ENDS, *WHO, ("cell", INT16)),
     sums=(
         "exchanges",
-        "latency_ns",
         "held_ns",  # latency of all, waits by design included
         "transfer_ns",
         "request_bytes",
-        "response_bytes",
         "error_responses",
     ),
     lowest=("first_ns",),
-    highest=("last_ns", "latency_max_ns"),
-    order=ORDER,
-    first=(("order_ns", INT64), *WHERE),
+    highest=("last_ns",),
     most=200_000,
     spare=(("client_id", "client_host"), ("cell",)),
 )
@@ -46,7 +42,7 @@ PACE = PartialTable(
 REPLIES = PartialTable(
     "replies",
     keys=(("step", INT32), *ENDS),
-    sums=("responses", "response_bytes"),
+    sums=("responses",),
     lowest=("first_ns",),
     highest=("last_ns",),
     most=200_000,
@@ -65,10 +61,8 @@ WAITS = PartialTable(
         ("end_step", INT32),  # null for requests without a response, too
     ),
     sums=("wait_ns", "exchanges"),
-    lowest=("first_begin_ns", "first_end_ns"),
-    highest=("last_begin_ns", "last_end_ns", "longest_ns"),
-    order=ORDER,
-    first=(("order_ns", INT64), *WHERE),
+    lowest=("first_begin_ns",),
+    highest=("last_begin_ns", "last_end_ns"),
     most=100_000,
     spare=(("connection",), ("client_id", "client_host"), ("begin_step", "end_step")),
     longest=("begin_step", "end_step"),
@@ -91,8 +85,6 @@ LOAD = PartialTable(
     sums=("exchanges", "batches", "records", "record_bytes", "timed", "octaves_1000"),
     lowest=("first_ns",),
     highest=("last_ns",),
-    order=ORDER,
-    first=(("order_ns", INT64), *WHERE),
     most=100_000,
     spare=(("partition",), ("topic", "topic_id", "partition"), ("client_id", "client_host")),
 )
@@ -105,11 +97,9 @@ thousandths, so that sums do not depend on their order.
 READS = PartialTable(
     "reads",
     keys=(*WHO, ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32), ("offset", INT64)),
-    sums=("exchanges", "record_bytes"),
+    sums=("exchanges",),
     lowest=("first_ns",),
     highest=("last_ns",),
-    order=ORDER,
-    first=(("order_ns", INT64), *WHERE),
     most=50_000,
     spare=(("offset", "partition"),),
 )
@@ -156,7 +146,9 @@ SHARES = PartialTable(
 )
 """Records that members of share groups get, accept, give back and refuse."""
 
-COMMITTED = replace(POSITIONS, name="committed_positions")
+COMMITTED = replace(
+    POSITIONS, name="committed_positions", order=POSITIONS.order[:3], first=POSITIONS.first[:3]
+)
 """Positions of groups and ends of logs by step of this grid."""
 
 SIGNAL_TABLES = {
