@@ -7,28 +7,23 @@ worker (`PackedBatch.is_large`).
 
 Texts come back in memory that a worker and the reading process share. Through a pipe each byte would be
 copied five times more, and the lines of a million exchanges take 1.5 GB.
-
-A worker ends when its pipe ends, however the reading process has ended. It ignores SIGINT, since the reading
-process decides what an interrupt means.
 """
 
-import gc
 import mmap
-import multiprocessing
-import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from kdissect.exchanges.exchange import connection_of
 from kdissect.files import processor_count
+from kdissect.forked_process import ForkedProcess, frozen_garbage
 
 if TYPE_CHECKING:
     from kdissect.dump.heading import ConnectionReader
@@ -46,10 +41,6 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[T], tuple[int, bytes]]
 """Returns a number of exchanges and their text."""
 Text: TypeAlias = bytes | memoryview
-
-
-class WorkerLostError(Exception):
-    """A process that makes lines has died."""
 
 
 class ConnectionHeading(NamedTuple):
@@ -144,8 +135,7 @@ class SharedTexts:
 class _Child(NamedTuple):
     """One of the processes, as the reading process knows it."""
 
-    process: BaseProcess
-    pipe: Connection
+    process: ForkedProcess
     texts: SharedTexts
 
 
@@ -156,29 +146,23 @@ class OrderedWorkers(Generic[T]):
     """
 
     def __init__(self, work: Work[T], processes: int) -> None:
-        fork = multiprocessing.get_context("fork")
         self._children: list[_Child] = []
         self._awaited: deque[_Child] = deque()
         self._turn = 0
         sys.stdout.flush()  # or each process would write what waits there
-        gc.freeze()  # collecting garbage would copy the memory that processes share
+        self._ends = ExitStack()
+        self._ends.enter_context(frozen_garbage())
         for _ in range(processes):
-            here, there = fork.Pipe()
             texts = SharedTexts()
-            process = fork.Process(target=_work, args=(work, there, here, texts), daemon=True)
-            process.start()
-            there.close()
-            self._children.append(_Child(process, here, texts))
+            child = _Child(ForkedProcess(partial(_work, work, texts), "makes lines"), texts)
+            self._ends.callback(child.process.end)
+            self._children.append(child)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for child in self._children:
-            child.process.kill()
-            child.process.join()
-            child.pipe.close()
-        gc.unfreeze()
+        self._ends.close()
 
     def put(self, item: T) -> Iterator[tuple[int, Text]]:
         """Hand over an item. Yield the results of earlier ones that have to make room, in order."""
@@ -187,9 +171,9 @@ class OrderedWorkers(Generic[T]):
         child = self._children[self._turn % len(self._children)]
         self._turn += 1
         try:
-            child.pipe.send(item)
+            child.process.pipe.send(item)
         except OSError:
-            raise WorkerLostError("a process that makes lines has died") from None
+            raise child.process.lost() from None
         self._awaited.append(child)
 
     def rest(self) -> Iterator[tuple[int, Text]]:
@@ -198,15 +182,9 @@ class OrderedWorkers(Generic[T]):
             yield self._next()
 
     def _next(self) -> tuple[int, Text]:
-        """Return the next result. Raise what the function raised, and WorkerLostError."""
+        """Return the next result. Raise what the function raised, and ProcessLostError."""
         child = self._awaited.popleft()
-        try:
-            result: tuple[int, int | bytes] | Exception = child.pipe.recv()
-        except (EOFError, OSError):
-            raise WorkerLostError("a process that makes lines has died") from None
-        if isinstance(result, Exception):
-            raise result
-        count, told = result
+        count, told = child.process.receive()
         return count, child.texts.take(told)
 
 
@@ -233,11 +211,8 @@ def texts_in_order(batches: Iterable[PackedBatch], texts_of: Work[PackedBatch]) 
             yield from workers.rest()
 
 
-def _work(work: Work[T], pipe: Connection, other_end: Connection, texts: SharedTexts) -> None:
+def _work(work: Work[T], texts: SharedTexts, pipe: Connection) -> None:
     """Be one of the processes."""
-    other_end.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     items: SimpleQueue[T | None] = SimpleQueue()
     # The reader hands over the next item while the result of this one waits in the pipe.
     Thread(target=_receive, args=(pipe, items), daemon=True).start()

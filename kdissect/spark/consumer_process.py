@@ -7,22 +7,22 @@ for each other.
 An item has two parts, both pickled. Arrays of the one that is lent lie in memory that the processes share, in
 two places that are used in turn: while an item is consumed the next one is made and put aside. The part that
 is given may be kept. A value that is lent and larger than a place has memory of its own, and nothing else is
-under way with it. The process ends when its pipe ends, however the other one has ended.
+under way with it.
 """
 
-import gc
 import mmap
-import multiprocessing
 import os
 import pickle
-import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import accumulate
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from kdissect.forked_process import ForkedProcess, frozen_garbage
 
 PLACES = 2
 PLACE_BYTES = 12 << 20
@@ -33,10 +33,6 @@ ALIGNED = (
 Lent = TypeVar("Lent")
 Given = TypeVar("Given")
 R = TypeVar("R")
-
-
-class ConsumerLostError(Exception):
-    """The process that consumes items has died."""
 
 
 class _NoMoreNeeded(Exception):
@@ -86,26 +82,19 @@ class ConsumerProcess(Generic[Lent, Given, R]):
     """
 
     def __init__(self, consume: Callable[[Iterator[tuple[Lent, Given]]], R]) -> None:
-        fork = multiprocessing.get_context("fork")
-        self._pipe, there = fork.Pipe()
         memory = memoryview(mmap.mmap(-1, PLACES * PLACE_BYTES))
         self._places = [memory[place * PLACE_BYTES :][:PLACE_BYTES] for place in range(PLACES)]
         self._under_way, self._next = 0, 0
-        gc.freeze()  # collecting garbage would copy the memory that both share
-        self._process = fork.Process(
-            target=_run, args=(consume, there, self._pipe, self._places), daemon=True
-        )
-        self._process.start()
-        there.close()
+        self._ends = ExitStack()
+        self._ends.enter_context(frozen_garbage())
+        self._process = ForkedProcess(partial(_consume, consume, self._places), "makes tables")
+        self._ends.callback(self._process.end)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
-        gc.unfreeze()
+        self._ends.close()
 
     def put(self, lent: Lent, given: Given) -> None:
         """Hand over an item; wait while two others are under way. Raise what `consume` raised."""
@@ -136,33 +125,25 @@ class ConsumerProcess(Generic[Lent, Given, R]):
     def _wait_for(self, most: int) -> None:
         """Wait until at most so many items are under way."""
         while self._under_way > most:
-            self._received()
+            self._process.receive()
             self._under_way -= 1
 
     def result(self) -> R:
         """Return what `consume` returns when there are no more items. Raise what it raised."""
         self._send(None)
-        while (done := self._received()) is None:
-            pass
+        done: _Done[R] | None = None
+        while done is None:
+            done = self._process.receive()
         return done.result
 
     def _send(self, told: _Told | None, descriptor: int | None = None) -> None:
         try:
-            self._pipe.send(told)
+            self._process.pipe.send(told)
             if descriptor is not None:
-                send_handle(self._pipe, descriptor, self._process.pid)
+                send_handle(self._process.pipe, descriptor, self._process.number)
         except OSError:
             while True:
-                self._received()  # raises what ended the process
-
-    def _received(self) -> "_Done[R] | None":
-        try:
-            answer: _Done[R] | Exception | None = self._pipe.recv()
-        except (EOFError, OSError):
-            raise ConsumerLostError("the process that makes tables has died") from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+                self._process.receive()  # raises what ended the process
 
 
 class _Done(NamedTuple, Generic[R]):
@@ -171,16 +152,10 @@ class _Done(NamedTuple, Generic[R]):
     result: R
 
 
-def _run(
-    consume: Callable[[Iterator[tuple[Lent, Given]]], R],
-    pipe: Connection,
-    other_end: Connection,
-    places: list[memoryview],
+def _consume(
+    consume: Callable[[Iterator[tuple[Lent, Given]]], R], places: list[memoryview], pipe: Connection
 ) -> None:
     """Be the process."""
-    other_end.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     answer: _Done[R] | Exception
     try:
         answer = _Done(consume(_items(pipe, places)))

@@ -24,7 +24,7 @@ _PLAIN = {
     **dict.fromkeys(_NO_SPACE_SIGNS, NO_SPACE),
     "MemoryError": "a worker ran out of memory",
     "Python worker exited unexpectedly": _WORKER_LOST,
-    "ConsumerLostError": _WORKER_LOST,
+    "ProcessLostError": _WORKER_LOST,
 }
 
 AUTHENTICATION = (

@@ -17,10 +17,10 @@ from kdissect.dump.line_workers import (
     PLACE_BYTES,
     ConnectionHeading,
     OrderedWorkers,
-    WorkerLostError,
     packed_batches,
 )
 from kdissect.exchanges.exchange import connection_of, unpack
+from kdissect.forked_process import ProcessLostError
 from kdissect.jit.rows import row_size
 from kdissect.streams.flow_state import ExchangeRow
 
@@ -62,7 +62,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert numbers == list(range(40))
 
 
-@pytest.mark.parametrize(("number", "error"), [(-1, ValueError), (-2, WorkerLostError)])
+@pytest.mark.parametrize(("number", "error"), [(-1, ValueError), (-2, ProcessLostError)])
 def test_a_failure_reaches_the_reader(number: int, error: type[Exception]) -> None:
     def results() -> Iterator[tuple[int, bytes]]:
         with OrderedWorkers(work, 2) as workers:

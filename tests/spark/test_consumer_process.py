@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kdissect.array_types import Bytes
-from kdissect.spark.consumer_process import PLACE_BYTES, ConsumerLostError, ConsumerProcess
+from kdissect.forked_process import ProcessLostError
+from kdissect.spark.consumer_process import PLACE_BYTES, ConsumerProcess
 
 SIZES = (0, 1, 1000, PLACE_BYTES + 1, 7, PLACE_BYTES, PLACE_BYTES // 2, 63, 64, 65)
 
@@ -63,7 +64,7 @@ def put_all(numbers: Iterable[int]) -> None:
         process.result()
 
 
-@pytest.mark.parametrize(("last", "error"), [(3, LookupError), (4, ConsumerLostError)])
+@pytest.mark.parametrize(("last", "error"), [(3, LookupError), (4, ProcessLostError)])
 def test_the_end_of_the_process_reaches_this_one(last: int, error: type[Exception]) -> None:
     with pytest.raises(error):
         put_all((1, last))

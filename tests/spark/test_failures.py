@@ -71,7 +71,7 @@ def test_the_workers_own_words(line: str, sentence: str) -> None:
     [
         ("job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of memory"),
         (
-            "x.ConsumerLostError: the process that makes tables has died",
+            "x.ProcessLostError: a process that makes tables has died",
             "a worker process ended unexpectedly",
         ),
         (

@@ -5,19 +5,15 @@ its own connections, and keeps responses in a spool that was made before, where 
 ended. Processes hear of each other by a `StopSignal` only: when one stops, all do.
 """
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from kdissect.forked_process import ForkedProcess
 from kdissect.replay.engine.pass_results import PassOutcome
 from kdissect.replay.engine.run_limits import StopSignal
-
-
-class WorkerLost(Exception):
-    """A process ended without a result."""
 
 
 class Worker(Protocol):
@@ -31,27 +27,16 @@ class Worker(Protocol):
         """Send its share, from `start_ns` on."""
 
 
-class _Child(NamedTuple):
-    process: BaseProcess
-    pipe: Connection
-
-
 def run_workers(
     makers: Sequence[Callable[[], Worker]], stop_signal: StopSignal, begin: Callable[[int], int]
 ) -> tuple[int, list[PassOutcome]]:
     """Make and run workers, each in a process. Return when they began, and what came of each.
 
-    `begin` returns from the longest lead when to begin. Raise what a worker raises, and WorkerLost if one
-    dies.
+    `begin` returns from the longest lead when to begin. Raise what a worker raises, and ProcessLostError if
+    one dies.
     """
-    fork = multiprocessing.get_context("fork")
-    children = []
-    for maker in makers:
-        here, there = fork.Pipe()
-        process = fork.Process(target=_work, args=(maker, there, here), daemon=True)
-        process.start()
-        there.close()
-        children.append(_Child(process, here))
+    ignored = (signal.SIGTERM,)  # this process gives the stop signal
+    children = [ForkedProcess(partial(_work, maker), "sends requests", ignored) for maker in makers]
     try:
         leads = _messages(children, stop_signal)
         start_ns = begin(max(leads))
@@ -60,17 +45,11 @@ def run_workers(
         return start_ns, _messages(children, stop_signal)
     finally:
         for child in children:
-            child.pipe.close()
-            child.process.join(1)
-            if child.process.is_alive():
-                child.process.kill()
+            child.end(patience_s=1)
 
 
-def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) -> None:
+def _work(maker: Callable[[], Worker], pipe: Connection) -> None:
     """Be one of the processes."""
-    other_end.close()
-    for each in (signal.SIGINT, signal.SIGTERM):  # the parent gives the stop signal
-        signal.signal(each, signal.SIG_IGN)
     try:
         worker = maker()
         pipe.send(worker.lead_ns)
@@ -82,31 +61,29 @@ def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) 
         pipe.send(error)
 
 
-def _messages(children: Sequence[_Child], stop_signal: StopSignal) -> list[Any]:
+def _messages(children: Sequence[ForkedProcess], stop_signal: StopSignal) -> list[Any]:
     """Return the next message of every process.
 
-    Raise what one of them raised, and WorkerLost if one has died.
+    Raise what one of them raised, and ProcessLostError if one has died.
     """
     messages: dict[Connection, Any] = {}
-    pipes = [child.pipe for child in children]
-    while len(messages) < len(pipes):
+    child_of = {child.pipe: child for child in children}
+    while len(messages) < len(children):
         try:
-            for ready in wait([pipe for pipe in pipes if pipe not in messages]):
+            for ready in wait(child_of.keys() - messages.keys()):
                 assert isinstance(ready, Connection)
-                messages[ready] = _message(ready, stop_signal)
+                messages[ready] = _message(child_of[ready], stop_signal)
         except KeyboardInterrupt:
             stop_signal.give("interrupted")
     failed = next((message for message in messages.values() if isinstance(message, Exception)), None)
     if failed is not None:
         raise failed
-    return [messages[pipe] for pipe in pipes]
+    return [messages[child.pipe] for child in children]
 
 
-def _message(pipe: Connection, stop_signal: StopSignal) -> Any:
+def _message(child: ForkedProcess, stop_signal: StopSignal) -> Any:
     try:
-        message = pipe.recv()
-    except EOFError:
-        message = WorkerLost("a process of the replay has died")
-    if isinstance(message, Exception):
-        stop_signal.give(str(message))
-    return message
+        return child.receive()
+    except Exception as error:  # noqa: BLE001 - it is raised when all processes have answered
+        stop_signal.give(str(error))
+        return error

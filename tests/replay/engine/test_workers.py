@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 
+from kdissect.forked_process import ProcessLostError
 from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.run_limits import StopSignal
-from kdissect.replay.engine.workers import WorkerLost, run_workers
+from kdissect.replay.engine.workers import run_workers
 
 
 class Pretended:
@@ -40,7 +41,7 @@ def test_processes_begin_together_and_stop_together() -> None:
     assert outcome.stopped == "enough"
 
 
-@pytest.mark.parametrize(("number", "error"), [(4, ValueError), (5, WorkerLost)])
+@pytest.mark.parametrize(("number", "error"), [(4, ValueError), (5, ProcessLostError)])
 def test_a_process_that_fails_ends_the_run(number: int, error: type[Exception]) -> None:
     stop = StopSignal()
     makers = [lambda each=each: Pretended(each, stop) for each in (1, number)]
