@@ -9,7 +9,7 @@ Records of TLS go to a `DecryptStage`. `tls.decrypt_stage.new_flow_processor` pu
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -238,26 +238,11 @@ class FlowProcessor:
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""
-        keys = keys_of(pieces)
-        first_segment = np.cumsum(counts) - counts
-        openings = _openings(segments, first_segment, counts)
-        rows = self._newest.find(keys)
-        unclear = np.flatnonzero((rows < 0) | (openings >= 0))
+        openings = _Openings.of(pieces, segments, counts)
+        rows = self._newest.find(openings.keys)
+        unclear = np.flatnonzero((rows < 0) | (openings.opened_by >= 0))
         if len(unclear):
-            among = NewestRows()
-            among.put(keys[unclear], unclear)
-            last = among.find(keys)
-            chosen = np.flatnonzero(last >= 0)  # all pieces of their 4-tuples
-            is_new = (rows[chosen] < 0) & (np.bincount(last[chosen])[last[chosen]] == 1)
-            first_ns = pieces["first_time_ns"].to_numpy()
-            so_far: dict[int, list[Int64s]] = {}
-            starts = np.append(0, np.flatnonzero(np.diff(is_new)) + 1)
-            for some, are_new in zip(np.split(chosen, starts[1:]), is_new[starts], strict=True):
-                if are_new:
-                    rows[some] = self._begin(keys[some], first_ns[some], openings[some])
-                    continue
-                parts = [segments[:, first_segment[piece] :][:, : counts[piece]] for piece in some.tolist()]
-                rows[some] = self._begin_or_go_on(keys[some], first_ns[some], openings[some], parts, so_far)
+            self._begin_connections(openings, unclear, rows)
         connections = array_of(self.state.connections)
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
         np.add.at(connections["packets"], rows, packets)
@@ -266,30 +251,37 @@ class FlowProcessor:
         np.maximum.at(connections["last_ns"], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
-    def _begin_or_go_on(
-        self,
-        keys: Records,
-        first_ns: Int64s,
-        openings: Int64s,
-        parts: Sequence[Int64s],
-        so_far: dict[int, list[Int64s]],
-    ) -> list[int]:
-        """Return the rows of pieces whose 4-tuples may be used again.
+    def _begin_connections(self, openings: "_Openings", unclear: Int64s, rows: Int64s) -> None:
+        """Put the rows of pieces that begin a connection, or may do so, and of others of their 4-tuples.
 
-        Each piece has its opening, as in `opened_by`, and its segments. `so_far` has the segments of each
-        row in this split that came before, and is added to.
+        New 4-tuples with one piece begin together, in runs between pieces for which that is not clear.
         """
-        rows: list[int] = []
-        for piece, part in enumerate(parts):
-            here = slice(piece, piece + 1)
-            row, opening = int(self._newest.find(keys[here])[0]), int(openings[piece])
-            if row < 0 or (opening >= 0 and self._is_used_again(row, opening, so_far.get(row, []))):
-                row = int(self._begin(keys[here], first_ns[here], openings[here])[0])
-            so_far.setdefault(row, []).append(part)
-            opened_by = array_of(self.state.connections)["opened_by"]
-            opened_by[row] = opening if opened_by[row] < 0 else opened_by[row]
-            rows.append(row)
-        return rows
+        among = NewestRows()
+        among.put(openings.keys[unclear], unclear)
+        last = among.find(openings.keys)
+        chosen = np.flatnonzero(last >= 0)  # all pieces of their 4-tuples
+        is_new = (rows[chosen] < 0) & (np.bincount(last[chosen])[last[chosen]] == 1)
+        so_far: dict[int, list[Int64s]] = {}
+        starts = np.append(0, np.flatnonzero(np.diff(is_new)) + 1)
+        for some, are_new in zip(np.split(chosen, starts[1:]), is_new[starts], strict=True):
+            if are_new:
+                rows[some] = self._begin(*openings.at(some))
+                continue
+            for piece in some.tolist():
+                rows[piece] = self._begin_or_go_on(openings, piece, so_far)
+
+    def _begin_or_go_on(self, openings: "_Openings", piece: int, so_far: dict[int, list[Int64s]]) -> int:
+        """Return the row of a piece whose 4-tuple may be used again.
+
+        `so_far` has the segments of each row in this split that came before, and is added to.
+        """
+        row, opening = int(self._newest.find(openings.keys[[piece]])[0]), int(openings.opened_by[piece])
+        if row < 0 or (opening >= 0 and self._is_used_again(row, opening, so_far.get(row, []))):
+            row = int(self._begin(*openings.at(np.array([piece])))[0])
+        so_far.setdefault(row, []).append(openings.part(piece))
+        opened_by = array_of(self.state.connections)["opened_by"]
+        opened_by[row] = opening if opened_by[row] < 0 else opened_by[row]
+        return row
 
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
         """Return whether a SYN (as in `opened_by`) opens another connection on these ports.
@@ -315,11 +307,10 @@ class FlowProcessor:
         """Begin a connection; return its row."""
         return int(self._begin(ends.key, np.array([first_ns]), np.array([-1]))[0])
 
-    def _begin(self, keys: Records, first_ns: Int64s, openings: Int64s) -> Int64s:
+    def _begin(self, keys: Records, first_ns: Int64s, opened_by: Int64s) -> Int64s:
         """Begin a connection for each key, which all differ; return their rows.
 
-        An opening is the `opened_by` of a connection. All of a split at once take a quarter of the time that
-        they take one by one.
+        All of a split at once take a quarter of the time that they take one by one.
         """
         rows = self._engine.add_connections(np.where(keys["b_port"] < keys["a_port"], 0, 1), first_ns)
         ends = zip(keys.tolist(), first_ns.tolist(), strict=True)
@@ -330,19 +321,49 @@ class FlowProcessor:
             self.row_of[self.begun] = row
             self.begun += 1
         self._newest.put(keys, rows)
-        array_of(self.state.connections)["opened_by"][rows] = openings
+        array_of(self.state.connections)["opened_by"][rows] = opened_by
         return rows
 
 
-def _openings(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:
+class _Openings(NamedTuple):
+    """The pieces of a split as they may open connections; `opened_by` is that of a connection.
+
+    `first` and `counts` say which of `segments` are those of a piece.
+    """
+
+    keys: Records
+    first_ns: Int64s
+    opened_by: Int64s
+    segments: Int64s
+    first: Int64s
+    counts: Int64s
+
+    @classmethod
+    def of(cls, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> "_Openings":
+        """Return the openings of pieces, each of which has so many segments."""
+        first, first_ns = np.cumsum(counts) - counts, pieces["first_time_ns"].to_numpy()
+        opened_by = _opened_by(segments, first, counts)
+        return cls(keys_of(pieces), first_ns, opened_by, segments, first, counts)
+
+    def at(self, pieces: Int64s) -> tuple[Records, Int64s, Int64s]:
+        """Return what connections that some pieces open begin with: keys, first times, `opened_by`."""
+        return self.keys[pieces], self.first_ns[pieces], self.opened_by[pieces]
+
+    def part(self, piece: int) -> Int64s:
+        """Return the segments of a piece."""
+        first = int(self.first[piece])
+        return self.segments[:, first : first + int(self.counts[piece])]
+
+
+def _opened_by(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:
     """Return each piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
-    openings = np.full(len(first), -1, np.int64)
+    opened_by = np.full(len(first), -1, np.int64)
     pieces = np.flatnonzero(counts)
     flags = segments[FLAGS, first[pieces]]
     is_syn = flags & (FLAG_SYN | FLAG_ACK) == FLAG_SYN
     sequence = segments[SEQ, first[pieces]]
-    openings[pieces] = np.where(is_syn, (flags & FLAG_B_TO_A) << 32 | sequence, -1)
-    return openings
+    opened_by[pieces] = np.where(is_syn, (flags & FLAG_B_TO_A) << 32 | sequence, -1)
+    return opened_by
 
 
 def _first_sent(part: Int64s, side: int) -> int:

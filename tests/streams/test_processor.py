@@ -17,7 +17,7 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, ExchangeRow
-from kdissect.streams.processor import _openings
+from kdissect.streams.processor import _opened_by
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.helpers.followed import VERSIONS, brief, follow, row
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -130,5 +130,5 @@ def test_only_a_bare_syn_opens() -> None:
     segments = np.zeros((SEGMENT_COLUMNS, len(flags)), np.int64)
     segments[FLAGS], segments[SEQ] = flags, [10, 11, 12, 13, 14]
     counts = np.array([1, 1, 0, 1, 2])  # the third piece has no segment, the last one begins with an ACK
-    found = _openings(segments, np.cumsum(counts) - counts, counts).tolist()
+    found = _opened_by(segments, np.cumsum(counts) - counts, counts).tolist()
     assert found == [10, -1, -1, 1 << 32 | 12, -1]
