@@ -51,7 +51,7 @@ def sql(arguments: argparse.Namespace) -> int:
         engine.context()  # first: two threads that import pyspark at once get half of it
         session = engine.session()
 
-        from kdissect.spark.queries import run_query
+        from kdissect.spark.queries import compile_query, run_query
 
         try:
             wanted = checked_tables(session, arguments)
@@ -59,6 +59,7 @@ def sql(arguments: argparse.Namespace) -> int:
                 run = prepare_run(engine, arguments, arguments.paths)
             else:
                 announce(run.index, arguments.quiet)
+            compile_query(session, run.index.captured_bytes)
             views = row_frames(run, arguments, session, wanted)
             views |= report_frames(run, arguments, session, wanted)
             if names_structs(arguments) and "records" in views:

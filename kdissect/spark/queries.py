@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 HEAP = "256m"
 """The most memory of the JVM that only parses."""
 
+COMPILED_FROM = 64 << 20
+"""Bytes of packets from which on a query is compiled.
+
+To compile one takes 0.2 s, and to interpret it 1.3 s for the 360 MiB of a million exchanges: a sum by API
+took 5.2 s instead of 6.1 in all, and 3.5 instead of 3.3 over a small capture.
+"""
+
+COMPILING = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Settings with which Spark compiles plans, as it does unless it was told not to."""
+
 
 def check_syntax(session: "SparkSession", query: str) -> None:
     """Raise ValueError if the query is not SQL."""
@@ -107,6 +117,13 @@ def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query:
         return session.sql(query)
     except (AnalysisException, ParseException) as error:
         raise ValueError(_sentence(error)) from None
+
+
+def compile_query(session: "SparkSession", captured_bytes: int) -> None:
+    """Have Spark compile queries of a session from now on, if they read tables of so many bytes."""
+    if captured_bytes >= COMPILED_FROM and not is_connect(session):
+        for name, value in COMPILING.items():
+            session.conf.set(name, value)
 
 
 def _sentence(error: Exception) -> str:

@@ -33,7 +33,7 @@ LOCAL_SETTINGS = {
     "spark.authenticate": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Spark would compile plans with a Java compiler. For the few rows here, interpreting them is cheaper.
+    # Spark would compile plans with a Java compiler. For few rows, interpreting them is cheaper (`queries`).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Short traces would be a variable of SQL's Python workers alone. Spark makes a daemon, with all modules,

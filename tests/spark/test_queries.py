@@ -12,7 +12,14 @@ from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
 from kdissect.spark import jobs
 from kdissect.spark.analysis_work import AnalysisWork
-from kdissect.spark.queries import check_syntax, parsed_here, run_query
+from kdissect.spark.queries import (
+    COMPILED_FROM,
+    COMPILING,
+    check_syntax,
+    compile_query,
+    parsed_here,
+    run_query,
+)
 from kdissect.spark.select_check import RestrictedQueryError, tables_of_plan
 from kdissect.spark.session import Engine
 from kdissect.tables.schemas import TABLES
@@ -44,6 +51,23 @@ def test_a_join_is_what_the_rows_add_up_to(
             expected[clients[row["connection"]], row["topic"]] += row["records"]
     assert len(found) > 2
     assert found == sorted((*key, count) for key, count in expected.items())
+
+
+def test_a_compiled_query_returns_the_same(
+    engine: Engine, splits_of: Callable[..., tuple[Split, ...]]
+) -> None:
+    session = engine.session().newSession()
+    tables = jobs.tables(session, AnalysisWork(splits_of(CAPTURE)), ["connections", "partitions"])
+    compile_query(session, COMPILED_FROM - 1)
+    assert not COMPILING.items() <= {name: session.conf.get(name) for name in COMPILING}.items()
+    interpreted = run_query(session, tables, JOIN)
+    plans = [interpreted._jdf.queryExecution().executedPlan().toString()]
+    rows = interpreted.collect()
+    compile_query(session, COMPILED_FROM)
+    compiled = run_query(session, tables, JOIN)
+    plans.append(compiled._jdf.queryExecution().executedPlan().toString())
+    assert ["*(1)" in plan for plan in plans] == [False, True]
+    assert compiled.collect() == rows
 
 
 @pytest.mark.parametrize(
