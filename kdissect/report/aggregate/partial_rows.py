@@ -27,8 +27,9 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
     true_mask,
 )
-from kdissect.report.aggregate.partial_tables import PartialTable, TableField, coded_schema, table_fields
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column, give_rows
+from kdissect.report.aggregate.packed_columns import pack_column, unpack_column
+from kdissect.report.aggregate.partial_tables import PartialTable, TableField, table_fields
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, give_rows
 from kdissect.tables.coded_text import CodedText, NumberColumn, any_absent, code_text, null_column
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 
@@ -87,21 +88,20 @@ def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     return join_rows(part, [rows])
 
 
-def coded_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
-    """Return rows as a table of Arrow with codes for texts."""
+def packed_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
+    """Return rows as a table of Arrow with packed columns, which `join_rows` and `plain_rows` understand."""
     arrays = array_rows(part, rows)
-    columns = [arrays.column(name) for name in part.schema.names]
-    return pa.Table.from_arrays(
-        [column.codes() if isinstance(column, CodedText) else arrow_column(column) for column in columns],
-        schema=coded_schema(part),
-    )
+    packed = [pack_column(field.name, arrays.column(field.name)) for field in table_fields(part)]
+    fields, columns = zip(*packed, strict=True)
+    return pa.Table.from_arrays(list(columns), schema=pa.schema(fields))
 
 
 def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
     """Return rows as a table of Arrow with texts."""
-    if isinstance(rows, ArrayBatch):
-        return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
-    return rows.cast(part.schema) if rows.schema.equals(coded_schema(part)) else rows
+    if isinstance(rows, pa.Table) and rows.schema.equals(part.schema):
+        return rows
+    rows = array_rows(part, rows)
+    return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
 
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
@@ -115,19 +115,23 @@ def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> Ar
         return no_rows(part)
     if len(filled) == 1 and isinstance(filled[0], ArrayBatch):
         return filled[0]
-    fields = {field.name: field for field in table_fields(part)}
-    sources = {
-        name: [rows if isinstance(rows, ArrayBatch) else rows[name] for rows in filled] for name in fields
-    }
+    kinds = {field.name: field.kind for field in table_fields(part)}
+    sources = {name: [_source(rows, name) for rows in filled] for name in kinds}
 
     def make(name: str) -> list[ArrayColumn]:
         parts: list[ArrayColumn] = []
-        for rows in sources.pop(name):
-            is_made = isinstance(rows, ArrayBatch)
-            parts += rows.parts[name] if is_made else [_typed(combine_chunks(rows), fields[name])]
+        for source in sources.pop(name):
+            if isinstance(source, ArrayBatch):
+                parts += source.parts[name]
+            else:
+                parts.append(unpack_column(*source, kinds[name]))
         return parts
 
     return ArrayBatch(LateColumns(make), part.schema, sum(rows.num_rows for rows in filled))
+
+
+def _source(rows: pa.Table | ArrayBatch, name: str) -> ArrayBatch | tuple[pa.ChunkedArray, pa.Field]:
+    return rows if isinstance(rows, ArrayBatch) else (rows[name], rows.schema.field(name))
 
 
 def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
