@@ -16,7 +16,7 @@ from kdissect.report.aggregate.grouping import (
     highest_values,
     lowest_values,
 )
-from kdissect.report.aggregate.partial_rows import join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_rows import join_leaders, no_rows, part_table
 from kdissect.report.aggregate.partial_tables import LAGS
 from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.tables.array_batch import ArrayBatch
@@ -45,7 +45,7 @@ def count_lags(partitions: TableColumns, exchanges: TableColumns, exchange_rows:
     tables = [
         _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES
     ]
-    return roll_up(LAGS, join_rows(LAGS, tables))
+    return join_leaders(LAGS, tables, apart=True)
 
 
 def _edge(

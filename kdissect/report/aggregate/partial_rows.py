@@ -47,7 +47,12 @@ def make_table(
     A measure is a column of whole numbers, a mask to count, or numbers with the mask of those that are
     present.
     """
-    columns: dict[str, AnyColumn] = dict(keys)
+    return part_table(part, {**keys, **measured(part, groups, measures)})
+
+
+def measured(part: PartialTable, groups: RowGroups, measures: Mapping[str, Measure]) -> dict[str, AnyColumn]:
+    """Return the sums and extremes of `make_table`."""
+    columns: dict[str, AnyColumn] = {}
     for name in part.sums:
         values = measures[name]
         columns[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
@@ -56,7 +61,7 @@ def make_table(
             measure = measures[name]
             values, present = measure if isinstance(measure, tuple) else (measure, every_row(len(measure)))
             columns[name] = extreme(groups, np.asarray(values, np.int64), present)
-    return part_table(part, columns)
+    return columns
 
 
 def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> ArrayBatch:
@@ -163,6 +168,17 @@ def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
     return roll_up_columns(
         part, {field.name: columns.column(field.name) for field in part.schema}, table.num_rows
     )
+
+
+def join_leaders(part: PartialTable, tables: Sequence[ArrayBatch], apart: bool) -> ArrayBatch:
+    """Return one row for all rows of some tables that share the keys; `apart` if no two tables share any.
+
+    Only one of the rows of a table that share the keys has counts. So if each row has some, there is nothing
+    to add up, which took 0.7 ms for the dozen rows of a batch of figures.
+    """
+    rows = join_rows(part, tables)
+    counted = (whole_numbers(rows.column(name))[0] > 0 for name in part.sums)
+    return rows if apart and np.logical_or.reduce([*counted]).all() else roll_up(part, rows)
 
 
 def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> ArrayBatch:

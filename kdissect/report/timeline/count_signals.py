@@ -11,6 +11,7 @@ import pyarrow as pa
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.api_mask import in_apis
+from kdissect.report.aggregate.calls import class_columns, class_counts
 from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import (
     TableColumns,
@@ -18,7 +19,7 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.partial_rows import part_table
+from kdissect.report.aggregate.partial_rows import no_rows, part_table, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
@@ -44,6 +45,7 @@ from kdissect.report.timeline.signal_tables import (
 )
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import CodedText
 from kdissect.tables.column import INT32
 from kdissect.tables.schemas import ENDS
 
@@ -116,6 +118,8 @@ def _replies(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
 
 def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     exchanges = source.exchanges
+    if not _may_wait(exchanges):
+        return no_rows(WAITS)
     latency, sound = sound_latencies(exchanges)
     waited = sound & (latency >= LONG_WAIT_NS) & ~exchanges.bools("idle_wait")
     open_ended = exchanges.equals("status", "unanswered")
@@ -130,6 +134,15 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     columns |= {"wait_ns": wait, "longest_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
     columns |= {name: pa.array(end, mask=~answered) for name in ("first_end_ns", "last_end_ns")}
     return make_timeline_table(WAITS, columns)
+
+
+def _may_wait(exchanges: TableColumns) -> bool:
+    """Return whether an exchange has no response or a long latency. Most batches have none."""
+    longest, timed = whole_numbers(class_counts(exchanges)["latency_max_ns"])
+    status = class_columns(exchanges)["status"]
+    assert isinstance(status, CodedText)
+    is_open = status.numbers == status.number_of("unanswered")
+    return bool((is_open | (timed & (longest >= LONG_WAIT_NS))).any())
 
 
 def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
