@@ -111,7 +111,7 @@ def summarise(
     if "exchanges" in tables:
         exchanges, partitions = (
             TableColumns(tables["exchanges"]),
-            TableColumns(tables.get("partitions", PARTITIONS.empty_table())),
+            TableColumns(tables["partitions"] if "partitions" in tables else PARTITIONS.empty_table()),
         )
         clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
         parts |= count_calls(exchanges)

@@ -7,6 +7,7 @@ nanoseconds for each row and column.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -337,14 +338,32 @@ def first_rows(groups: RowGroups, order: Iterable[Int64s]) -> Int64s:
     Rows are compared by the next column only where the columns before it are equal; the rows that remain are
     few. Sorting a table takes ten times as long.
     """
+    columns = iter(order)
+    if are_many(len(groups.of)):
+        column = next(columns, groups.of)
+        first, is_tied = _first_lowest(groups, column)
+        if not is_tied:
+            return first
+        columns = chain([column], columns)
     rows, of = np.arange(len(groups.of)), groups.of
-    for column in order:
+    for column in columns:
         rows, of = _lowest_rows(rows, of, column if len(rows) == len(column) else column[rows], groups.count)
         if len(rows) == groups.count:
             break  # the next column, which would have to be made, decides nothing
     first = np.full(groups.count, len(groups.of), np.int64)
     np.minimum.at(first, of, rows)
     return first
+
+
+def _first_lowest(groups: RowGroups, values: Int64s) -> tuple[Int64s, bool]:
+    """Return the first row of the lowest value of each group, and whether a group has several such rows.
+
+    Times mostly differ, so that one pass is enough, which takes a third of the time of `_lowest_rows`.
+    """
+    lowest, first = np.full(groups.count, HIGHEST), np.full(groups.count, len(groups.of), np.int64)
+    tied = np.zeros(groups.count, bool)
+    loops.find_lowest(read_only(groups.of), read_only(values), lowest, first, tied)
+    return first, bool(tied.any())
 
 
 def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:

@@ -187,6 +187,8 @@ def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count:
         return no_rows(part)
     keys = _key_codes([columns[name] for name, _ in part.keys if name in columns])
     groups = group_rows(*keys) if keys else one_group(count)
+    if not part.order:
+        return roll_up_groups(part, columns, groups, groups.first)
     order = (key for name in part.order if name in columns for key in _order(columns[name]))
     return roll_up_groups(part, columns, groups, first_rows(groups, order))
 
@@ -202,10 +204,17 @@ def roll_up_groups(
     absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
     measures: dict[str, Measure] = {}
     for name in part.sums:
-        measures[name] = whole_numbers(columns[name])[0] if name in columns else absent[0]
+        measures[name] = _addends(columns[name]) if name in columns else absent[1]
     for name in (*part.lowest, *part.highest):
         measures[name] = whole_numbers(columns[name]) if name in columns else absent
     return make_table(part, groups, taken, measures)
+
+
+def _addends(column: AnyColumn) -> Int64s | Bools:
+    """Return what a column adds: whole numbers, or a mask, which is counted."""
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        return column
+    return whole_numbers(column)[0]
 
 
 def _key_codes(columns: Sequence[AnyColumn]) -> list[Codes]:
