@@ -5,12 +5,10 @@ takes 18 the first time, and 2 in memory that was used before.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import pyarrow as pa
-
-COMPRESSED_MORE, ROOM_BESIDE = 128, 1 << 16
-"""Bytes that cannot be compressed become longer by less than a 128th and, over all columns, this many."""
 
 
 class Stream(NamedTuple):
@@ -21,21 +19,37 @@ class Stream(NamedTuple):
 
 
 def write_streams(streams: Sequence[Stream]) -> tuple[pa.Buffer, list[int]]:
-    """Return streams as one buffer, and their places: where each begins, and where the last one ends."""
-    room = pa.allocate_buffer(sum(map(_highest_size, streams)))
+    """Return streams as one buffer, and their places: where each begins, and where the last one ends.
+
+    Nobody knows how long a compressed one will be. It grows first, and is copied: room for all of its bytes
+    as they are took 30 MiB more in each process of 100,000 connections.
+    """
+    compressed = [_compressed(stream) if stream.compression else None for stream in streams]
+    sizes = [
+        _size(stream) if known is None else known.size
+        for stream, known in zip(streams, compressed, strict=True)
+    ]
+    room = pa.allocate_buffer(sum(sizes))
     sink = pa.FixedSizeBufferWriter(room)
-    places = [0]
-    for stream in streams:
-        _write(sink, stream)
-        places.append(sink.tell())
-    return room.slice(0, places[-1]), places
+    for stream, known in zip(streams, compressed, strict=True):
+        if known is None:
+            _write(sink, stream)
+        else:
+            sink.write(known)
+    return room, [0, *accumulate(sizes)]
 
 
-def _highest_size(stream: Stream) -> int:
+def _compressed(stream: Stream) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    _write(sink, stream)
+    return sink.getvalue()
+
+
+def _size(stream: Stream) -> int:
     counter = pa.MockOutputStream()  # which takes no time: it counts what it is given
-    _write(counter, stream._replace(compression=None))
+    _write(counter, stream)
     size: int = counter.size()
-    return size + (size // COMPRESSED_MORE + ROOM_BESIDE if stream.compression else 0)
+    return size
 
 
 def _write(sink: pa.NativeFile, stream: Stream) -> None:
