@@ -17,9 +17,6 @@ from kdissect.array_types import Int64s
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.column_values import code_values, valid_mask
 
-CODE = pa.int32()
-"""The type of dictionary codes."""
-
 FEW_TEXTS = 64
 """A column may have so many texts more than rows: most tables of figures have a dozen rows, and leaving out
 texts takes 0.1 ms a column. So many texts are searched by Python."""
@@ -81,11 +78,6 @@ class CodedText:
     def compact(self) -> "CodedText":
         """Return the same rows, with few texts that none of them has."""
         return self if len(self.texts) <= len(self.numbers) + FEW_TEXTS else code_text(self.arrow())
-
-    def codes(self) -> pa.DictionaryArray:
-        """Return all rows as dictionary codes of Arrow."""
-        codes = int_column(self.numbers, self.numbers >= 0, CODE)
-        return pa.DictionaryArray.from_arrays(codes, self.texts, safe=False)
 
     def ranks(self) -> Int64s:
         """Return a number for each row that is the higher, the later its text comes in the alphabet.
