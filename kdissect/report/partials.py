@@ -23,9 +23,9 @@ from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_rows import (
     array_rows,
-    coded_rows,
     join_rows,
     order_rows,
+    packed_rows,
     plain_rows,
     roll_up,
 )
@@ -50,6 +50,7 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.arrow_streams import Stream, write_streams
 from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
@@ -110,7 +111,7 @@ def summarise(
     if "exchanges" in tables:
         exchanges, partitions = (
             TableColumns(tables["exchanges"]),
-            TableColumns(tables.get("partitions", PARTITIONS.empty_table())),
+            TableColumns(tables["partitions"] if "partitions" in tables else PARTITIONS.empty_table()),
         )
         clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
         parts |= count_calls(exchanges)
@@ -151,21 +152,28 @@ def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table | ArrayBa
     """
     if part.most or CONNECTION not in dict(part.keys):
         return False
-    of_each = pa.concat_arrays([pc.unique(table[CONNECTION]) for table in tables])
+    of_each = pa.concat_arrays([pc.unique(array_rows(part, table)[CONNECTION]) for table in tables])
     return len(of_each) == len(pc.unique(of_each))
 
 
-def to_arrow(partial: Partial, coded: bool = False) -> pa.RecordBatch:
+def to_arrow(partial: Partial, packed: bool = False) -> pa.RecordBatch:
     """Return a partial as a batch of schema `PARTIAL`.
 
-    Its tables have the columns of `PartialTable.schema`, as files keep them, or codes for texts if `coded`:
-    that takes less time, and suits what is read at once.
+    Its tables have the columns of `PartialTable.schema`, as files keep them, or those of `packed_rows` if
+    `packed`: that takes less time, and suits what is read at once.
     """
-    of_arrow = coded_rows if coded else plain_rows
-    blobs = [_serialised(of_arrow(ALL_TABLES[name], rows)) for name, rows in partial.tables.items()]
-    return pa.record_batch(
-        [pa.array(list(partial.tables), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL
-    )
+    streams = [_stream(ALL_TABLES[name], rows, packed) for name, rows in partial.tables.items()]
+    room, places = write_streams(streams)
+    buffers = [None, pa.array(places, pa.int32()).buffers()[1], room]
+    rows = pa.Array.from_buffers(pa.binary(), len(streams), buffers)
+    return pa.record_batch([pa.array(list(partial.tables), TEXT), rows], schema=PARTIAL)
+
+
+def _stream(part: PartialTable, rows: pa.Table | ArrayBatch, packed: bool) -> Stream:
+    """Return rows to write. Those that grow with connections shrink to a third if compressed, others not."""
+    if not packed:
+        return Stream(plain_rows(part, rows), "lz4")
+    return Stream(packed_rows(part, rows), "lz4" if CONNECTION in dict(part.keys) else None)
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
@@ -199,11 +207,3 @@ def _unpacked(part: PartialTable, blobs: Sequence[bytes]) -> pa.Table | ArrayBat
 
 def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
     return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-
-
-def _serialised(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(rows)
-    blob: bytes = sink.getvalue().to_pybytes()
-    return blob

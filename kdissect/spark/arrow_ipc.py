@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from kdissect.spark.file_parts import FilePart
+from kdissect.tables.arrow_streams import Stream, write_streams
 
 Blob: TypeAlias = tuple[int, bytes | FilePart]
 """The ordinal of a split, and descriptors of it as an Arrow IPC stream, or the place of that."""
@@ -25,11 +26,7 @@ MANY_PIECES = 1 << 10
 
 def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
     """Return a batch as an Arrow IPC stream."""
-    out = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(out, batch.schema, options=options) as stream:
-        stream.write_batch(batch)
-    return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return write_streams([Stream(batch, compression)])[0].to_pybytes()  # type: ignore[no-any-return]
 
 
 def pieces_blob(pieces: pa.RecordBatch) -> bytes:

@@ -58,10 +58,10 @@ def summary_step(
     count = partial(figures_of, grid=grid, steps=steps)
     if beside:
         yield _counted_beside(paired, tables, known, count)
-        yield to_arrow(count(_taken(tables.connections(processor), known)), coded=True)
+        yield to_arrow(count(_taken(tables.connections(processor), known)), packed=True)
     else:
         every = chain(tables.exchanges(paired), tables.connections(processor))
-        yield to_arrow(count(_taken(every, known)), coded=True)
+        yield to_arrow(count(_taken(every, known)), packed=True)
     packed = pack_counts(Counts(*counts))
     yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
 
@@ -102,7 +102,7 @@ def _consumed(
 ) -> tuple[pa.RecordBatch, Learnt, KnownRows | None]:
     """Return the figures of exchanges, and what was learnt from these, in the other process."""
     counted = count(_taken(tables.exchanges(paired), known), in_thread=True)
-    return to_arrow(counted, coded=True), tables.learnt, known
+    return to_arrow(counted, packed=True), tables.learnt, known
 
 
 def _taken(batches: Iterable[TableBatches], known: KnownRows | None) -> Iterable[TableBatches]:

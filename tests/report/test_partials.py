@@ -52,7 +52,7 @@ def test_through_arrow_and_back():
     batches = [to_arrow(summarise(part)) for part in dealt]
     assert all(batch.schema == PARTIAL for batch in batches)
     shuffled = pa.Table.from_batches(batches).take([*range(5, sum(b.num_rows for b in batches)), *range(5)])
-    coded = (to_arrow(summarise(part), coded=True) for part in dealt)
+    coded = (to_arrow(summarise(part), packed=True) for part in dealt)
     assert rows_of(from_arrow(coded)) == rows_of(merge(map(summarise, dealt)))
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
 
@@ -120,7 +120,7 @@ def test_partitions_whose_exchange_is_elsewhere_keep_their_volume():
 
 def test_columns_are_the_same_for_all_who_ask():
     whole = summarise(synthetic.tables(np.random.default_rng(8), 300))
-    packed = from_arrow([to_arrow(whole, coded=True)])
+    packed = from_arrow([to_arrow(whole, packed=True)])
     for part in PARTIAL_TABLES.values():
         rows = sorted(map(repr, whole.table(part).to_pylist()))
         assert sorted(map(repr, packed.columns(part).dicts())) == rows

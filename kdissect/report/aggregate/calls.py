@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
+from kdissect.jit.many_rows import are_many, read_only
+from kdissect.report.aggregate import call_loops as loops
 from kdissect.report.aggregate.column_rows import AnyColumn, PlainColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     MAX_LATENCY_NS,
@@ -24,7 +26,14 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.partial_rows import Measure, column_codes, make_table
+from kdissect.report.aggregate.partial_rows import (
+    Measure,
+    column_codes,
+    make_table,
+    measured,
+    part_table,
+    whole_numbers,
+)
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column_values import every_row
@@ -86,16 +95,65 @@ def count_calls(exchanges: TableColumns) -> dict[str, ArrayBatch]:
     taken: dict[str, AnyColumn] = dict(class_columns(exchanges))
     taken["api_name"] = take_rows(exchanges.column("api_name"), calls.first)
 
-    latency, sound = sound_latencies(exchanges)
-    rows = np.flatnonzero(sound)
+    rows = np.flatnonzero(sound_latencies(exchanges)[1])
     bucket = latency_buckets(exchanges)[rows]
     buckets = group_rows(Codes(kinds.of[rows], kinds.count), encode_range(bucket))
     by_bucket = {name: take_rows(taken[name], calls.of[rows[buckets.first]]) for name in KIND}
     by_bucket["bucket"] = bucket[buckets.first]
     return {
-        CALLS.name: make_table(CALLS, calls, taken, _measures(exchanges, latency, sound)),
+        CALLS.name: part_table(CALLS, {**taken, **class_counts(exchanges)}),
         LATENCIES.name: make_table(LATENCIES, buckets, by_bucket, {"count": every_row(len(rows))}),
     }
+
+
+def class_counts(exchanges: TableColumns) -> Mapping[str, AnyColumn]:
+    """Return the columns of CALLS that are counted, one row for each class of exchanges.
+
+    They tell other tables which classes have what those look for.
+    """
+    return exchanges.once("class counts", lambda: _class_counts(exchanges))
+
+
+def classes_with(exchanges: TableColumns, count: str) -> Bools:
+    """Return the mask of classes of which a column of CALLS is above 0: only they have such exchanges."""
+    return whole_numbers(class_counts(exchanges)[count])[0] > 0
+
+
+def _class_counts(exchanges: TableColumns) -> dict[str, AnyColumn]:
+    classes, (latency, sound) = exchange_classes(exchanges), sound_latencies(exchanges)
+    if not are_many(exchanges.rows):
+        return measured(CALLS, classes, _measures(exchanges, latency, sound))
+    counts = loops.new_counts(classes.count)
+    loops.add_up_calls(
+        *map(
+            read_only,
+            (
+                classes.of,
+                *map(exchanges.ints, ("request_bytes", "response_bytes", "error_code", "error_count")),
+                exchanges.present("fault"),
+                *map(exchanges.ints, ("throttle_ms", "in_flight", "acks")),
+                exchanges.present("acks"),
+            ),
+        ),
+        counts,
+    )
+    loops.add_up_times(
+        *map(
+            read_only,
+            (
+                classes.of,
+                latency,
+                sound,
+                exchanges.present("latency_ns"),
+                exchanges.coalesce("request_first_ns", "response_first_ns"),
+                exchanges.coalesce("response_last_ns", "request_last_ns"),
+                *map(exchanges.present, ("request_first_ns", "response_first_ns")),
+                *map(exchanges.ints, ("response_first_ns", "response_last_ns")),
+            ),
+        ),
+        counts,
+    )
+    return dict(loops.count_columns(counts))
 
 
 def _measures(exchanges: TableColumns, latency: Int64s, sound: Bools) -> dict[str, Measure]:

@@ -27,7 +27,7 @@ from kdissect.protocol.api_keys import (
 from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
-from kdissect.report.aggregate.calls import class_columns, exchange_classes
+from kdissect.report.aggregate.calls import class_columns, classes_with, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
 from kdissect.report.aggregate.grouping import (
     Codes,
@@ -43,7 +43,7 @@ from kdissect.report.aggregate.grouping import (
     sound_latencies,
     sum_by_group,
 )
-from kdissect.report.aggregate.partial_rows import join_rows, part_table, roll_up, whole_numbers
+from kdissect.report.aggregate.partial_rows import join_leaders, part_table, whole_numbers
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, table_fields
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
@@ -54,6 +54,7 @@ MEMBERSHIP = (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP)
 BEHIND_NS = 100_000_000
 """A response this late to a request behind another one may have waited for that other response."""
 
+ERROR = "error"
 NS_PER_MS = 1_000_000
 AT_ONCE_NS = 10_000_000
 """An empty fetch that took less than this did not wait for data; the default wait is 500 ms."""
@@ -89,12 +90,12 @@ def select_finding_inputs(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Int64s, clients: RowGroups
 ) -> ArrayBatch:
     """Return the rows of FINDING_INPUTS."""
-    tables = [
-        _counted(selection, exchanges, clients, {})
-        for selection in _selections(exchanges, partitions, exchange_rows)
-        if len(selection.rows)
+    selections = [
+        selection for selection in _selections(exchanges, partitions, exchange_rows) if len(selection.rows)
     ]
+    tables = [_counted(selection, exchanges, clients, {}) for selection in selections]
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (exchange_rows >= 0))
+    errors_twice = len(parts) > 0 and any(selection.name == ERROR for selection in selections)
     if len(parts):
         keys = (*ERROR_KEYS, "topic", "topic_id", "partition")
         own: dict[str, AnyColumn] = {
@@ -103,9 +104,9 @@ def select_finding_inputs(
         own["code"] = partitions.ints("error_code")[parts]
         rows = exchange_rows[parts]
         once = _first_of_each(partitions, parts, rows, exchanges.rows)
-        errors = Selection("error", rows, keys, _answered(exchanges)[rows], once)
+        errors = Selection(ERROR, rows, keys, _answered(exchanges)[rows], once)
         tables.append(_counted(errors, exchanges, clients, own))
-    return roll_up(FINDING_INPUTS, join_rows(FINDING_INPUTS, tables))
+    return join_leaders(FINDING_INPUTS, tables, apart=not errors_twice)
 
 
 def _first_of_each(partitions: TableColumns, parts: Int64s, rows: Int64s, exchanges: int) -> Int64s:
@@ -161,7 +162,7 @@ def _choices(exchanges: TableColumns, partitions: TableColumns, exchange_rows: I
         whole_numbers(of_class[name]) for name in ("api_key", "api_version")
     )
     # Before Kafka 0.8 keys had other meanings, and there were no versions.
-    known, all_classes = has_key & has_version, every_row(len(key))
+    known = has_key & has_version
     refusals = _refused_versions()
     in_table = known & (key >= 0) & (key < len(refusals)) & (version >= 0) & (version < refusals.shape[1])
     refused = in_table & refusals[np.where(in_table, key, 0), np.where(in_table, version, 0)]
@@ -171,7 +172,7 @@ def _choices(exchanges: TableColumns, partitions: TableColumns, exchange_rows: I
     waiting = status.numbers == status.number_of("unanswered")
     throttle, (latency, sound) = exchanges.ints("throttle_ms"), sound_latencies(exchanges)
     acks, has_acks = exchanges.ints("acks"), exchanges.present("acks")
-    is_end = key == ApiKey.END_TXN
+    is_end, with_some = key == ApiKey.END_TXN, partial(classes_with, exchanges)
 
     top_errors = partial(_top_errors, exchanges, partitions, exchange_rows)
     empty_at_once = partial(_empty_at_once, exchanges, partitions, exchange_rows)
@@ -189,15 +190,20 @@ def _choices(exchanges: TableColumns, partitions: TableColumns, exchange_rows: I
 
     by_second = ("api_key", "group_id", "generation", "second")
     work = known & in_apis(key, (*TRANSACTION_WORK, ApiKey.END_TXN))
-    behind = known & ~in_apis(key, LONG_POLLS) & ~idle
+    behind = known & ~in_apis(key, LONG_POLLS) & ~idle & with_some("pipelined")
+    with_errors = with_some("error_responses")
     return (
-        Choice("error", all_classes, top_errors, ERROR_KEYS, answered, np.ones_like),
-        Choice("failed_commit", known & in_apis(key, OFFSET_COMMITS), failed, ERROR_KEYS, answered),
+        Choice(ERROR, with_errors, top_errors, ERROR_KEYS, answered, np.ones_like),
+        Choice(
+            "failed_commit", with_errors & known & in_apis(key, OFFSET_COMMITS), failed, ERROR_KEYS, answered
+        ),
         Choice("unanswered", waiting, None, ("api_key",), sent),
-        Choice("throttled", all_classes, lambda: throttle > 0, ("api_key",), answered, throttle.take),
+        Choice(
+            "throttled", with_some("throttled"), lambda: throttle > 0, ("api_key",), answered, throttle.take
+        ),
         Choice("refused_version", refused, None, ("api_key", "api_version"), sent),
-        Choice("acks_none", all_classes, lambda: has_acks & (acks == 0), (), sent),
-        Choice("acks_leader", all_classes, lambda: has_acks & (acks == 1), (), sent),
+        Choice("acks_none", with_some("acks_none"), lambda: has_acks & (acks == 0), (), sent),
+        Choice("acks_leader", with_some("acks_leader"), lambda: has_acks & (acks == 1), (), sent),
         Choice("empty_fetch", has_key & (key == ApiKey.FETCH), empty_at_once, ("api_key",), sent),
         Choice("metadata", known & (key == ApiKey.METADATA), None, ("second",), sent),
         Choice("group", known & in_apis(key, MEMBERSHIP), None, by_second, sent),
@@ -237,7 +243,7 @@ def _counted(
 ) -> ArrayBatch:
     """Return counts by client and keys: of each group all rows of the earliest time, one with the counts."""
     if "second" in selection.keys:
-        step = STEP_S if selection.name == "error" else 1
+        step = STEP_S if selection.name == ERROR else 1
         own = own | {"second": selection.time // (step * NS_PER_SECOND) * step}
     if "code" in selection.keys and "code" not in own:
         own = own | {"code": exchanges.ints("error_code")[selection.rows]}

@@ -116,6 +116,20 @@ def raise_rows(of: Int64s, values: Int64s, present: Bools, highest: Int64s) -> N
 
 
 @jit_flat
+def find_lowest(of: Int64s, values: Int64s, lowest: Int64s, first: Int64s, tied: Bools) -> None:
+    """Find the first row of each group that has its lowest value, and whether another row has it as well.
+
+    `lowest` is the highest number for each group. A group that has no lower one counts as tied.
+    """
+    for row in range(len(of)):
+        group = of[row]
+        if values[row] < lowest[group]:
+            lowest[group], first[group], tied[group] = values[row], row, False
+        elif values[row] == lowest[group]:
+            tied[group] = True
+
+
+@jit_flat
 def keep_lowest(
     rows: Int64s, of: Int64s, values: Int64s, lowest: Int64s, kept_rows: Int64s, kept_of: Int64s
 ) -> int:
@@ -158,4 +172,5 @@ def call_all() -> None:
     count_rows(none, mask, room)
     lower_rows(none, none, mask, room)
     raise_rows(none, none, mask, room)
+    find_lowest(none, none, room, room, np.zeros(1, bool))
     keep_lowest(none, none, none, room, room, room)

@@ -8,7 +8,7 @@ whatever the length of the capture.
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.chosen_partitions import chosen_partitions
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
 from kdissect.report.aggregate.grouping import (
     RowGroups,
@@ -16,7 +16,7 @@ from kdissect.report.aggregate.grouping import (
     highest_values,
     lowest_values,
 )
-from kdissect.report.aggregate.partial_rows import join_rows, no_rows, part_table, roll_up
+from kdissect.report.aggregate.partial_rows import join_leaders, no_rows, part_table
 from kdissect.report.aggregate.partial_tables import LAGS
 from kdissect.report.aggregate.partition_classes import PLACE, partition_classes
 from kdissect.tables.array_batch import ArrayBatch
@@ -27,16 +27,10 @@ EDGES = (("first", 1), ("last", -1))
 
 def count_lags(partitions: TableColumns, exchanges: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of LAGS."""
-    end, start = partitions.ints("high_watermark"), partitions.ints("offset")
-    sound = partitions.present("high_watermark") & (end >= 0) & partitions.present("offset") & (start >= 0)
-    sound &= (
-        (partitions.ints("api_key") == ApiKey.FETCH)
-        & (partitions.ints("error_code") == 0)
-        & (exchange_rows >= 0)
-    )
-    rows = np.flatnonzero(sound & partitions.present("partition"))
+    rows = chosen_partitions(partitions, exchanges, exchange_rows).lags
     if not len(rows):
         return no_rows(LAGS)
+    end, start = partitions.ints("high_watermark"), partitions.ints("offset")
     exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
@@ -45,7 +39,7 @@ def count_lags(partitions: TableColumns, exchanges: TableColumns, exchange_rows:
     tables = [
         _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES
     ]
-    return roll_up(LAGS, join_rows(LAGS, tables))
+    return join_leaders(LAGS, tables, apart=True)
 
 
 def _edge(

@@ -27,8 +27,9 @@ from kdissect.report.aggregate.grouping import (
     sum_by_group,
     true_mask,
 )
-from kdissect.report.aggregate.partial_tables import PartialTable, TableField, coded_schema, table_fields
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, arrow_column, give_rows
+from kdissect.report.aggregate.packed_columns import pack_column, unpack_column
+from kdissect.report.aggregate.partial_tables import PartialTable, TableField, table_fields
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, LateColumns, give_rows
 from kdissect.tables.coded_text import CodedText, NumberColumn, any_absent, code_text, null_column
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, valid_mask
 
@@ -46,7 +47,12 @@ def make_table(
     A measure is a column of whole numbers, a mask to count, or numbers with the mask of those that are
     present.
     """
-    columns: dict[str, AnyColumn] = dict(keys)
+    return part_table(part, {**keys, **measured(part, groups, measures)})
+
+
+def measured(part: PartialTable, groups: RowGroups, measures: Mapping[str, Measure]) -> dict[str, AnyColumn]:
+    """Return the sums and extremes of `make_table`."""
+    columns: dict[str, AnyColumn] = {}
     for name in part.sums:
         values = measures[name]
         columns[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
@@ -55,7 +61,7 @@ def make_table(
             measure = measures[name]
             values, present = measure if isinstance(measure, tuple) else (measure, every_row(len(measure)))
             columns[name] = extreme(groups, np.asarray(values, np.int64), present)
-    return part_table(part, columns)
+    return columns
 
 
 def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> ArrayBatch:
@@ -87,21 +93,20 @@ def array_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     return join_rows(part, [rows])
 
 
-def coded_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
-    """Return rows as a table of Arrow with codes for texts."""
+def packed_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
+    """Return rows as a table of Arrow with packed columns, which `join_rows` and `plain_rows` understand."""
     arrays = array_rows(part, rows)
-    columns = [arrays.column(name) for name in part.schema.names]
-    return pa.Table.from_arrays(
-        [column.codes() if isinstance(column, CodedText) else arrow_column(column) for column in columns],
-        schema=coded_schema(part),
-    )
+    packed = [pack_column(field.name, arrays.column(field.name)) for field in table_fields(part)]
+    fields, columns = zip(*packed, strict=True)
+    return pa.Table.from_arrays(list(columns), schema=pa.schema(fields))
 
 
 def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
     """Return rows as a table of Arrow with texts."""
-    if isinstance(rows, ArrayBatch):
-        return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
-    return rows.cast(part.schema) if rows.schema.equals(coded_schema(part)) else rows
+    if isinstance(rows, pa.Table) and rows.schema.equals(part.schema):
+        return rows
+    rows = array_rows(part, rows)
+    return pa.Table.from_arrays([rows[name] for name in part.schema.names], schema=part.schema)
 
 
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
@@ -115,19 +120,23 @@ def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> Ar
         return no_rows(part)
     if len(filled) == 1 and isinstance(filled[0], ArrayBatch):
         return filled[0]
-    fields = {field.name: field for field in table_fields(part)}
-    sources = {
-        name: [rows if isinstance(rows, ArrayBatch) else rows[name] for rows in filled] for name in fields
-    }
+    kinds = {field.name: field.kind for field in table_fields(part)}
+    sources = {name: [_source(rows, name) for rows in filled] for name in kinds}
 
     def make(name: str) -> list[ArrayColumn]:
         parts: list[ArrayColumn] = []
-        for rows in sources.pop(name):
-            is_made = isinstance(rows, ArrayBatch)
-            parts += rows.parts[name] if is_made else [_typed(combine_chunks(rows), fields[name])]
+        for source in sources.pop(name):
+            if isinstance(source, ArrayBatch):
+                parts += source.parts[name]
+            else:
+                parts.append(unpack_column(*source, kinds[name]))
         return parts
 
     return ArrayBatch(LateColumns(make), part.schema, sum(rows.num_rows for rows in filled))
+
+
+def _source(rows: pa.Table | ArrayBatch, name: str) -> ArrayBatch | tuple[pa.ChunkedArray, pa.Field]:
+    return rows if isinstance(rows, ArrayBatch) else (rows[name], rows.schema.field(name))
 
 
 def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
@@ -161,12 +170,25 @@ def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
     )
 
 
+def join_leaders(part: PartialTable, tables: Sequence[ArrayBatch], apart: bool) -> ArrayBatch:
+    """Return one row for all rows of some tables that share the keys; `apart` if no two tables share any.
+
+    Only one of the rows of a table that share the keys has counts. So if each row has some, there is nothing
+    to add up, which took 0.7 ms for the dozen rows of a batch of figures.
+    """
+    rows = join_rows(part, tables)
+    counted = (whole_numbers(rows.column(name))[0] > 0 for name in part.sums)
+    return rows if apart and np.logical_or.reduce([*counted]).all() else roll_up(part, rows)
+
+
 def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> ArrayBatch:
     """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
     if not count:
         return no_rows(part)
     keys = _key_codes([columns[name] for name, _ in part.keys if name in columns])
     groups = group_rows(*keys) if keys else one_group(count)
+    if not part.order:
+        return roll_up_groups(part, columns, groups, groups.first)
     order = (key for name in part.order if name in columns for key in sort_numbers(columns[name]))
     return roll_up_groups(part, columns, groups, first_rows(groups, order))
 
@@ -182,10 +204,17 @@ def roll_up_groups(
     absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
     measures: dict[str, Measure] = {}
     for name in part.sums:
-        measures[name] = whole_numbers(columns[name])[0] if name in columns else absent[0]
+        measures[name] = _addends(columns[name]) if name in columns else absent[1]
     for name in (*part.lowest, *part.highest):
         measures[name] = whole_numbers(columns[name]) if name in columns else absent
     return make_table(part, groups, taken, measures)
+
+
+def _addends(column: AnyColumn) -> Int64s | Bools:
+    """Return what a column adds: whole numbers, or a mask, which is counted."""
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        return column
+    return whole_numbers(column)[0]
 
 
 def _key_codes(columns: Sequence[AnyColumn]) -> list[Codes]:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.tables.coded_text import CODE
 from kdissect.tables.column import BOOL, INT16, INT32, INT64, TEXT
 from kdissect.tables.schemas import CONNECTIONS
 
@@ -71,14 +70,6 @@ class TableField(NamedTuple):
 def table_fields(part: PartialTable) -> tuple[TableField, ...]:
     """Return the columns of a table as Python has them: Arrow makes an object for each that is asked for."""
     return tuple(TableField(field.name, field.type, field.type == TEXT) for field in part.schema)
-
-
-@cache
-def coded_schema(part: PartialTable) -> pa.Schema:
-    """Return the columns of a table with codes for texts."""
-    return pa.schema(
-        [field.with_type(pa.dictionary(CODE, TEXT)) if field.type == TEXT else field for field in part.schema]
-    )
 
 
 LOCATION = (

@@ -26,6 +26,7 @@ from kdissect.report.timeline.timeline_tables import (
     SERVER,
 )
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.column_values import every_row
 
 NO_CELL = -1
 MEASURES = ("cell", *ACTIVITY.sums, *ACTIVITY.highest)
@@ -72,7 +73,7 @@ def _throttle(exchanges: TableColumns) -> Int64s:
 
 _MAKERS: "dict[str, Callable[[TableColumns], Int64s | Bools]]" = {
     "cell": _cells,
-    "exchanges": lambda exchanges: np.ones(exchanges.rows, np.int64),
+    "exchanges": lambda exchanges: every_row(exchanges.rows),
     "latency_ns": counted_latencies,
     "upload_ns": lambda exchanges: _span(exchanges, "request"),
     "transfer_ns": lambda exchanges: _span(exchanges, "response"),

@@ -60,7 +60,7 @@ def count_timeline(
     grid: Grid,
 ) -> dict[str, pa.Table | ArrayBatch]:
     """Return the tables of the timeline by name."""
-    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
     source = exchange_columns(exchanges, ends, grid)
     counts = {
         ACTIVITY.name: count_activity(source),

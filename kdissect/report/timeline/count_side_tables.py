@@ -34,7 +34,9 @@ def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, A
     The client's host is that of `ends`.
     """
     found = {name: part for name, part in EVENTS.items() if name in tables and tables[name].num_rows}
-    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    if not found:
+        return {}
+    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
     return {part.name: _events(part, TableColumns(tables[name]), ends) for name, part in found.items()}
 
 
@@ -61,7 +63,7 @@ def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, A
     if "share_acknowledgements" not in tables or not tables["share_acknowledgements"].num_rows:
         return {}
     told = TableColumns(tables["share_acknowledgements"])
-    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
     columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
     columns["client_host"] = ends.text("client_host").take(connection_rows(ends, told.ints("connection")))
     columns["second"] = told.ints("time_ns") // SECOND

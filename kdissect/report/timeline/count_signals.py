@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Int64s
-from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.api_mask import in_apis
+from kdissect.report.aggregate.calls import class_columns, class_counts
+from kdissect.report.aggregate.chosen_partitions import chosen_partitions
 from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import (
     TableColumns,
@@ -18,7 +18,7 @@ from kdissect.report.aggregate.grouping import (
     latency_buckets,
     sound_latencies,
 )
-from kdissect.report.aggregate.partial_rows import part_table
+from kdissect.report.aggregate.partial_rows import no_rows, part_table, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
@@ -29,7 +29,7 @@ from kdissect.report.timeline.exchange_columns import (
     partition_columns,
 )
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.positions import ABSENT, KINDS, find_positions
+from kdissect.report.timeline.positions import KINDS, find_positions
 from kdissect.report.timeline.signal_tables import (
     COMMITTED,
     LOAD,
@@ -44,7 +44,9 @@ from kdissect.report.timeline.signal_tables import (
 )
 from kdissect.report.timeline.timeline_tables import CLIENT, SERVER
 from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.coded_text import CodedText
 from kdissect.tables.column import INT32
+from kdissect.tables.column_values import every_row
 from kdissect.tables.schemas import ENDS
 
 LONG_WAIT_NS = 100_000_000
@@ -65,7 +67,7 @@ def count_signals(
     grid: Grid,
 ) -> dict[str, ArrayBatch]:
     """Return the tables of signals by name."""
-    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
     source = exchange_columns(exchanges, ends, grid)
     counts = {
         SIGNAL_GRID.name: part_table(
@@ -80,7 +82,7 @@ def count_signals(
         WAITS.name: _waits(source, grid),
         LOAD.name: count_load(source, partitions, exchange_rows),
         READS.name: count_reads(source, partitions, exchange_rows),
-        COMMITTED.name: find_positions(COMMITTED, source, partitions, exchange_rows, (*KINDS, ABSENT)),
+        COMMITTED.name: find_positions(COMMITTED, source, partitions, exchange_rows, KINDS),
     }
     return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
 
@@ -104,13 +106,15 @@ def _replies(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     rows = np.flatnonzero(exchanges.present("response_first_ns"))
     first = exchanges.ints("response_first_ns")[rows]
     columns: dict[str, AnyColumn] = dict(source.at(rows, SERVER))
-    columns |= {"step": grid.steps_of(first), "responses": np.ones(len(rows), np.int64), "first_ns": first}
+    columns |= {"step": grid.steps_of(first), "responses": every_row(len(rows)), "first_ns": first}
     columns["last_ns"] = np.maximum(exchanges.coalesce("response_last_ns", "response_first_ns")[rows], first)
     return make_timeline_table(REPLIES, columns)
 
 
 def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     exchanges = source.exchanges
+    if not _may_wait(exchanges):
+        return no_rows(WAITS)
     latency, sound = sound_latencies(exchanges)
     waited = sound & (latency >= LONG_WAIT_NS) & ~exchanges.bools("idle_wait")
     open_ended = exchanges.equals("status", "unanswered")
@@ -120,37 +124,39 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     end = exchanges.ints("response_first_ns")[rows]
     wait: Int64s = np.where(answered, latency[rows], 0)
     columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", *CLIENT, *SERVER, "api_key")))
-    columns |= {"begin_step": grid.steps_of(begin), "exchanges": np.ones(len(rows), np.int64)}
+    columns |= {"begin_step": grid.steps_of(begin), "exchanges": every_row(len(rows))}
     columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
     columns |= {"wait_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
     columns["last_end_ns"] = pa.array(end, mask=~answered)
     return make_timeline_table(WAITS, columns)
 
 
+def _may_wait(exchanges: TableColumns) -> bool:
+    """Return whether an exchange has no response or a long latency. Most batches have none."""
+    longest, timed = whole_numbers(class_counts(exchanges)["latency_max_ns"])
+    status = class_columns(exchanges)["status"]
+    assert isinstance(status, CodedText)
+    is_open = status.numbers == status.number_of("unanswered")
+    return bool((is_open | (timed & (longest >= LONG_WAIT_NS))).any())
+
+
 def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of LOAD."""
-    key = partitions.ints("api_key")
-    wanted = (exchange_rows >= 0) & in_apis(key, (ApiKey.PRODUCE, ApiKey.FETCH))
-    wanted &= partitions.present("batches") & (partitions.ints("batches") > 0)
-    rows = np.flatnonzero(wanted)
+    rows = chosen_partitions(partitions, source.exchanges, exchange_rows).load
     columns = _columns(source, partitions, exchange_rows, rows, ("step", "api_key"))
     sizes = ("batches", "records", "record_bytes")
     columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in sizes}
     latency, sound = sound_latencies(source.exchanges)
     timed = (sound & ~source.exchanges.bools("idle_wait"))[exchange_rows[rows]]
     octaves = 1000 * np.log2(np.maximum(latency[exchange_rows[rows]], FASTEST_NS))
-    columns["timed"] = timed.astype(np.int64)
+    columns["timed"] = timed
     columns["octaves_1000"] = np.where(timed, np.rint(octaves), 0).astype(np.int64)
     return make_timeline_table(LOAD, columns)
 
 
 def count_reads(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
     """Return the rows of READS."""
-    wanted = (exchange_rows >= 0) & (partitions.ints("api_key") == ApiKey.FETCH)
-    wanted &= partitions.present("offset") & (partitions.ints("record_bytes") > 0)
-    wanted &= partitions.ints("error_code") == 0
-    rows = np.flatnonzero(wanted)
-    rows = rows[~source.exchanges.present("replica_id")[exchange_rows[rows]]]
+    rows = chosen_partitions(partitions, source.exchanges, exchange_rows).reads
     columns = _columns(source, partitions, exchange_rows, rows)
     columns["offset"] = partitions.ints("offset")[rows]
     return make_timeline_table(READS, columns)
@@ -166,4 +172,4 @@ def _columns(
     columns = partition_columns(source, partitions, exchange_rows, rows, (*CLIENT, *names))
     begin = source.begin[exchange_rows[rows]]
     columns |= {"first_ns": begin, "last_ns": begin}
-    return columns | {"exchanges": np.ones(len(rows), np.int64)}
+    return columns | {"exchanges": every_row(len(rows))}

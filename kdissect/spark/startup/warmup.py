@@ -20,7 +20,7 @@ from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
 from kdissect.protocol.columnar import register_loops
-from kdissect.report.aggregate import group_loops
+from kdissect.report.aggregate import call_loops, group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
@@ -58,6 +58,7 @@ def compile_for_many() -> None:
     head_reads.call_all()
     flow_pieces.call_all()
     group_loops.call_all()
+    call_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
     own_bytes.call_all()

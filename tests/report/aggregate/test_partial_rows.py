@@ -8,10 +8,10 @@ from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_c
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import (
     array_rows,
-    coded_rows,
     join_rows,
     no_rows,
     order_rows,
+    packed_rows,
     part_table,
     plain_rows,
     roll_up,
@@ -48,7 +48,7 @@ def test_rows_of_arrow_and_of_arrays_meet() -> None:
     )
     coded = roll_up(TALLY, pa.table(dict(zip(names, [["a", "b"], *[[1, 1]] * 5], strict=True)), TALLY.schema))
     together = roll_up(
-        TALLY, join_rows(TALLY, [plain, coded, coded_rows(TALLY, coded), plain_rows(TALLY, coded)])
+        TALLY, join_rows(TALLY, [plain, coded, packed_rows(TALLY, coded), plain_rows(TALLY, coded)])
     )
     sums = together.select(["who", "count"]).to_pylist()
     assert sorted(map(tuple, (row.values() for row in sums)), key=str) == [("a", 3), ("b", 4), (None, 2)]
@@ -69,7 +69,8 @@ def test_flags_may_be_null() -> None:
     assert sorted(map(str, rows.to_pylist())) == sorted(
         str({"flag": flag, "count": count}) for flag, count in ((True, 2), (None, 2), (False, 1))
     )
-    assert plain_rows(part, rows).schema == coded_rows(part, rows).schema == part.schema
+    assert plain_rows(part, rows).schema == part.schema
+    assert plain_rows(part, packed_rows(part, rows)).equals(plain_rows(part, rows))
 
 
 def test_rows_of_one_key_become_one():
