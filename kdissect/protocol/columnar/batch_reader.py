@@ -33,7 +33,7 @@ from kdissect.protocol.columnar.registers import (
     Register,
     slots,
 )
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm import TEXT, USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     ERROR_CODE,
     ERROR_COUNT,
@@ -209,6 +209,16 @@ def read(
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
+    return read_listed(arena, entries, spans, together)
+
+
+def read_listed(
+    arena: NDArray[np.uint8], entries: Int64s, spans: Int64s, together: int = NO_BOUND
+) -> Columns:
+    """Read messages by the first rows of their programs, or minus a Reason; the rest is as for `read`.
+
+    `spans` has start, stop and frame stop of each message, which is not before `stop`.
+    """
     arena = np.ascontiguousarray(arena).view()
     arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
     output = _Output(len(entries))
@@ -242,7 +252,7 @@ class _Output:
     """The arrays that a walk writes to. Rows and nodes grow; what is written stays."""
 
     def __init__(self, messages: int) -> None:
-        self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
+        self.used = np.zeros(USED_WIDTH, np.int64)  # rows and nodes written, then wanted; bytes of topics
         self.messages = new_columns(messages, VERDICT_WIDTH + MESSAGE_WIDTH)
         self.messages[:, :VERDICT_WIDTH] = 0
         self.rows = new_columns(FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH)
@@ -253,7 +263,7 @@ class _Output:
 
         Return False if they are more than `most` and something is read already.
         """
-        rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
+        rows, nodes, wanted_rows, wanted_nodes, _ = self.used.tolist()
         if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
             return False
         self.rows = _grown(self.rows, rows, wanted_rows, most)
@@ -263,8 +273,10 @@ class _Output:
     def read_together(self, messages: int, most: int) -> int:
         """Return how many messages fit into the bytes of topics that `most` rows may have.
 
-        The first message with rows always fits.
+        The first message with rows always fits. The walk counts no fewer bytes than there are.
         """
+        if self.used[TEXT] <= TEXT_OF_ROW * most:
+            return messages
         rows = self.rows[: self.used[0]]
         named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
         text = np.cumsum(rows[:, OWNER_WIDTH + TOPIC_SIZE] * named)

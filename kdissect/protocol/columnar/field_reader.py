@@ -19,7 +19,7 @@ from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.program import compile_fields
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
 from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm import USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     FAULT,
     OWNER_WIDTH,
@@ -79,7 +79,7 @@ class FieldReader:
             entries[~there] = UNREAD
         no_rows = new_columns(0, OWNER_WIDTH + ROW_WIDTH)
         no_nodes = new_columns(0, OWNER_WIDTH + BROKER_WIDTH)
-        used = np.zeros(4, np.int64)
+        used = np.zeros(USED_WIDTH, np.int64)
         table = self._programs.table
         walk(table, entries, arena, spans, 0, used, room, no_rows, no_nodes, *scratch())
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))

@@ -57,7 +57,8 @@ OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7
 OP_ARRAY, OP_NEXT, OP_OPTION, OP_TAGS, OP_TAG, OP_CASE, OP_END_TAG = range(7, 14)
 OP_ENTER, OP_ROW, OP_TOPIC, OP_NODE, OP_FALLBACK, OP_END, OP_BLOCK = range(14, 21)
 
-ROWS, NODES, ROWS_WANTED, NODES_WANTED = range(4)  # of `used`
+USED_WIDTH = 5
+ROWS, NODES, ROWS_WANTED, NODES_WANTED, TEXT = range(USED_WIDTH)  # of `used`
 NULL, BELOW_NULL = -1, -3  # the latter beside the ways in which a varint goes wrong
 SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
@@ -87,8 +88,8 @@ def walk(
 
     entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is
     its start, stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the
-    last message wants. `tallies`, `stack`, `registers` and `summary` are scratch space: see
-    `vm_state.scratch`.
+    last message wants, then the bytes of topics in all rows, or some more. `tallies`, `stack`, `registers`
+    and `summary` are scratch space: see `vm_state.scratch`.
     """
     tally = tallies[0]
     for message in range(first, len(entries)):
@@ -109,6 +110,7 @@ def walk(
         if tally.row_count > len(rows) or tally.node_count > len(nodes):
             return message
         used[ROWS], used[NODES] = tally.row_count, tally.node_count
+        used[TEXT] += tally.text
         write_message(messages, tally, registers, fault, field_at - start, row)
     return len(entries)
 

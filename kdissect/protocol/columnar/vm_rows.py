@@ -98,6 +98,7 @@ def emit_node(nodes: Any, tally: Any, registers: Any) -> int:
 @jit_inline
 def keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> None:
     """Write what was read before a fault: the current partition, or a topic without a row so far."""
+    tally.text += int(registers[TOPIC_LENGTH]) if tally.present & TOPIC_BIT else 0
     if tally.present & PARTITION_BIT:
         _write_row(rows, tally, tally.present, registers, summary)
     elif tally.row_count == tally.topic_row and tally.present & TOPIC_BITS:

@@ -9,7 +9,7 @@ from kdissect.protocol.columnar.registers import (
     ROW_SLOTS,
     ROW_WIDTH,
 )
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm import USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     FAULT,
     FAULT_AT,
@@ -34,7 +34,7 @@ class Walked:
         self.messages[:] = 0
         self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64, order="F")
         self.nodes = new_columns(1, OWNER_WIDTH + BROKER_WIDTH)
-        self.used = np.zeros(4, np.int64)
+        self.used = np.zeros(USED_WIDTH, np.int64)
         self.done = walk(
             table,
             np.zeros(len(messages), np.int64),
