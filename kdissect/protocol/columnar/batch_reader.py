@@ -141,6 +141,10 @@ class Table:
         taken.length[places] = self.values[rows[places], slot + 1]
         return taken
 
+    def rows_with(self, column: str) -> Int64s:
+        """Return the rows that have a byte string in a column."""
+        return np.flatnonzero(self._present(_slot(self.registers, column, "span")))
+
     def put_spans(self, column: str, rows: Int64s, start: Int64s, length: Int64s) -> None:
         """Set a column of byte strings at some rows, before anybody has asked for it."""
         slot = _slot(self.registers, column, "span")
