@@ -91,9 +91,11 @@ class MessageColumns:
         """
         texts = {}
         partitions = self.columns.partitions
-        for row in np.flatnonzero(self.columns.records["fault"] > 0)[::-1].tolist():
-            reason = FAULT_TEXTS[RecordSetFault(int(self.columns.records["fault"][row]))]
-            place = f"at byte {self.columns.records['fault_position'][row]} of the records"
+        fault, position = (self.columns.records.column(name) for name in ("fault", "fault_position"))
+        for summary in np.flatnonzero(fault > 0)[::-1].tolist():
+            row = int(self.columns.records.rows[summary])
+            reason = FAULT_TEXTS[RecordSetFault(int(fault[summary]))]
+            place = f"at byte {position[summary]} of the records"
             partition = partitions.integers("partition")
             suffix = f" of partition {partition.values[row]}" if partition.present[row] else ""
             texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{suffix}"

@@ -17,7 +17,8 @@ from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import Records, RowTable, new_table
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.batch_reader import Integers
-from kdissect.protocol.columnar.registers import ROW_SLOTS, ROW_VALUES, ROW_WIDTH
+from kdissect.protocol.columnar.registers import ROW_SLOTS, ROW_WIDTH, SUMMARY_AT, SUMMARY_WIDTH
+from kdissect.protocol.columnar.vm_state import OWNER_PRESENT, OWNER_WIDTH
 from kdissect.protocol.records.batch_summary import (
     BASE_OFFSET,
     BASE_SEQUENCE,
@@ -93,7 +94,13 @@ class PartitionSide:
 
     def __init__(self, columns: MessageColumns) -> None:
         self.table, self.records = columns.columns.partitions, columns.columns.records
+        self.rows = columns.columns.rows
         self.keys, self.exchange = partition_keys(columns)
+
+    @property
+    def arrays(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Arrays for the loop: keys, rows, and summaries of records."""
+        return self.keys, self.rows, self.records.summaries
 
     def record_bytes(self, rows: Int64s) -> Integers:
         """Return the size of the records at some rows, and where there are any."""
@@ -133,11 +140,11 @@ def partition_numbers(
     # Columns that lie a power of two apart would push each other out of the processor's cache.
     shape = WRITTEN, count + PADDING
     written, present = np.empty(shape, np.int64), np.empty(shape, np.bool_)
-    one, other = requests.table, responses.table
     fill_numbers(
         exchanges,
         read_only(identities),
-        *(requests.keys, one.values, one.present, responses.keys, other.values, other.present),
+        *requests.arrays,
+        *responses.arrays,
         *map(read_only, pairs),
         written,
         present,
@@ -247,8 +254,8 @@ def _put(out: Int64s, present: Bools, place: int, row: int, value: int, is_known
 
 
 @jit_inline
-def _has(bits: Int64s, row: int, slot: int) -> bool:
-    return bool(row >= 0 and bits[row] >> slot & 1)
+def _has(rows: Int64s, row: int, slot: int) -> bool:
+    return bool(row >= 0 and rows[row, OWNER_PRESENT] >> slot & 1)
 
 
 @jit_inline
@@ -258,18 +265,16 @@ def _put_first(
     place: int,
     row: int,
     slot: int,
-    values: Int64s,
-    bits: Int64s,
+    rows: Int64s,
     one: int,
-    values_too: Int64s,
-    bits_too: Int64s,
+    rows_too: Int64s,
     other: int,
 ) -> None:
     """Put a register of row `one` of a table, or else of row `other` of another one."""
-    if _has(bits, one, slot):
-        _put(out, present, place, row, values[one, slot], True)
-    elif _has(bits_too, other, slot):
-        _put(out, present, place, row, values_too[other, slot], True)
+    if _has(rows, one, slot):
+        _put(out, present, place, row, rows[one, OWNER_WIDTH + slot], True)
+    elif _has(rows_too, other, slot):
+        _put(out, present, place, row, rows_too[other, OWNER_WIDTH + slot], True)
     else:
         _put(out, present, place, row, 0, False)
 
@@ -290,10 +295,10 @@ def fill_numbers(
     identities: Int64s,
     asked_keys: Int64s,
     asked: Int64s,
-    asked_bits: Int64s,
+    asked_summaries: Int64s,
     answered_keys: Int64s,
     answered: Int64s,
-    answered_bits: Int64s,
+    answered_summaries: Int64s,
     request_rows: Int64s,
     response_rows: Int64s,
     exchange_of: Int64s,
@@ -302,7 +307,7 @@ def fill_numbers(
 ) -> None:
     """Fill the columns of NUMBERS, then those of PartitionNumbers; a number that is not present is 0.
 
-    Bits have for each row of a table one for each register that it has.
+    `asked` and `answered` are rows as a walk writes them, with summaries of their records.
     """
     for row in range(len(exchange_of)):
         one, other, exchange = request_rows[row], response_rows[row], exchange_of[row]
@@ -312,52 +317,55 @@ def fill_numbers(
         _put(out, present, API_KEY_AT, row, api_key, True)
         partition = _key(asked_keys, one, answered_keys, other, PARTITION)
         _put(out, present, PARTITION_AT, row, partition, partition >= 0)
-        has_error = _has(answered_bits, other, ERROR_SLOT)
-        _put(out, present, ERROR_CODE_AT, row, answered[other, ERROR_SLOT] if has_error else 0, has_error)
+        has_error = _has(answered, other, ERROR_SLOT)
+        _put(
+            out,
+            present,
+            ERROR_CODE_AT,
+            row,
+            answered[other, OWNER_WIDTH + ERROR_SLOT] if has_error else 0,
+            has_error,
+        )
         out[TOPIC_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC)
         out[TOPIC_LENGTH_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC_LENGTH)
         out[TOPIC_ID_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC_ID)
-        is_written, is_read = (
-            _has(asked_bits, one, RECORD_SET_SLOT),
-            _has(answered_bits, other, RECORD_SET_SLOT),
-        )
+        is_written = _has(asked, one, RECORD_SET_SLOT)
         if is_written:
-            _put_records(out, present, row, asked, one)
-        elif is_read:
-            _put_records(out, present, row, answered, other)
+            _put_records(out, present, row, asked, one, asked_summaries)
+        elif _has(answered, other, RECORD_SET_SLOT):
+            _put_records(out, present, row, answered, other, answered_summaries)
         else:
             _put_no_records(out, present, row)
         in_batch = present[BASE_SEQUENCE_AT, row]
         is_plain = is_written and in_batch and out[CODEC_AT, row] == 0 and out[BATCHES_AT, row] > 0
         present[TRIED_AT, row] = is_plain and (ordinal < ALL_OF_FIRST or ordinal % ONE_OF == 0)
+        sides = (asked, one, answered, other)
         if not in_batch:
-            sides = (asked, asked_bits, one, answered, answered_bits, other)
             _put_first(out, present, PRODUCER_ID_AT, row, PRODUCER_ID_SLOT, *sides)
             _put_first(out, present, PRODUCER_EPOCH_AT, row, PRODUCER_EPOCH_SLOT, *sides)
-        if _has(asked_bits, one, OFFSET_SLOT) or _has(answered_bits, other, OFFSET_SLOT):
-            sides = (asked, asked_bits, one, answered, answered_bits, other)
+        if _has(asked, one, OFFSET_SLOT) or _has(answered, other, OFFSET_SLOT):
             _put_first(out, present, OFFSET_AT, row, OFFSET_SLOT, *sides)
         elif not (in_batch and api_key == ApiKey.FETCH):  # else it is that of the records
             _put(out, present, OFFSET_AT, row, 0, False)
-        sides = (answered, answered_bits, other, asked, asked_bits, one)
-        _put_first(out, present, HIGH_WATERMARK_AT, row, HIGH_WATERMARK_SLOT, *sides)
-        _put_first(out, present, LOG_START_OFFSET_AT, row, LOG_START_SLOT, *sides)
+        _put_first(out, present, HIGH_WATERMARK_AT, row, HIGH_WATERMARK_SLOT, answered, other, asked, one)
+        _put_first(out, present, LOG_START_OFFSET_AT, row, LOG_START_SLOT, answered, other, asked, one)
 
 
 @jit_inline
-def _put_records(out: Int64s, present: Bools, row: int, values: Int64s, at: int) -> None:
-    """Put what the summary of records says, in row `at` of a table."""
-    records = values[at, ROW_VALUES + RECORDS]
+def _put_records(out: Int64s, present: Bools, row: int, rows: Int64s, at: int, summaries: Int64s) -> None:
+    """Put what the summary of the records says that row `at` of a table has."""
+    summary = rows[at, OWNER_WIDTH + SUMMARY_AT]
+    records = summaries[summary, RECORDS]
     _put(out, present, RECORDS_AT, row, records, records >= 0)
-    _put(out, present, BATCHES_AT, row, values[at, ROW_VALUES + BATCHES], True)
-    _put(out, present, RECORD_BYTES_AT, row, values[at, RECORD_SET_SLOT + 1], True)
-    out[CODEC_AT, row] = values[at, ROW_VALUES + CODEC]
-    in_batch = values[at, ROW_VALUES + MAGIC] == BATCH_MAGIC
-    _put(out, present, BASE_SEQUENCE_AT, row, values[at, ROW_VALUES + BASE_SEQUENCE], in_batch)
+    _put(out, present, BATCHES_AT, row, summaries[summary, BATCHES], True)
+    _put(out, present, RECORD_BYTES_AT, row, rows[at, OWNER_WIDTH + RECORD_SET_SLOT + 1], True)
+    out[CODEC_AT, row] = summaries[summary, CODEC]
+    in_batch = summaries[summary, MAGIC] == BATCH_MAGIC
+    _put(out, present, BASE_SEQUENCE_AT, row, summaries[summary, BASE_SEQUENCE], in_batch)
     if in_batch:
-        _put(out, present, PRODUCER_ID_AT, row, values[at, ROW_VALUES + PRODUCER_ID], True)
-        _put(out, present, PRODUCER_EPOCH_AT, row, values[at, ROW_VALUES + PRODUCER_EPOCH], True)
-        _put(out, present, OFFSET_AT, row, values[at, ROW_VALUES + BASE_OFFSET], True)
+        _put(out, present, PRODUCER_ID_AT, row, summaries[summary, PRODUCER_ID], True)
+        _put(out, present, PRODUCER_EPOCH_AT, row, summaries[summary, PRODUCER_EPOCH], True)
+        _put(out, present, OFFSET_AT, row, summaries[summary, BASE_OFFSET], True)
 
 
 @jit_inline
@@ -373,6 +381,6 @@ def call_all() -> None:
     """Call the loop, so that it is compiled and kept."""
     exchanges: RowTable[ExchangeRow] = new_table(ExchangeRow, 1)
     none, keys = read_only(np.zeros(1, np.int64)), np.zeros((1, 4), np.int64)
-    table = keys, np.zeros((2, ROW_WIDTH + 1), np.int64)[:, 1:], np.zeros(1, np.int64)
+    table = keys, np.zeros((1, OWNER_WIDTH + ROW_WIDTH), np.int64), np.zeros((1, SUMMARY_WIDTH), np.int64)
     out, present = np.zeros((WRITTEN, 1), np.int64), np.zeros((WRITTEN, 1), bool)
     fill_numbers(exchanges, none, *table, *table, none, none, none, out, present)

@@ -8,9 +8,16 @@ import pytest
 
 from kdissect.jit.rows import array_of, integers_of, new_table
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.columnar.batch_reader import Table
-from kdissect.protocol.columnar.registers import ROW, ROW_SLOTS, ROW_VALUES, ROW_WIDTH
-from kdissect.protocol.records.batch_summary import MAGIC, SUMMARY
+from kdissect.protocol.columnar.batch_reader import RecordSummaries, Table
+from kdissect.protocol.columnar.registers import (
+    ROW,
+    ROW_SLOTS,
+    ROW_WIDTH,
+    SUMMARY_AT,
+    SUMMARY_ROW,
+    SUMMARY_WIDTH,
+)
+from kdissect.protocol.columnar.vm_state import OWNER, OWNER_PRESENT, OWNER_WIDTH
 from kdissect.streams.flow_state import ExchangeRow
 from kdissect.tables import partition_numbers as module
 from kdissect.tables.message_columns import MessageColumns
@@ -27,20 +34,27 @@ EXCHANGES, ROWS = 12, 300
 
 def any_side(rng: np.random.Generator) -> PartitionSide:
     """Return rows of registers of which any may be present, with any numbers in them."""
-    wide = rng.integers(-3, 1 << 40, (ROWS, ROW_WIDTH + 1))
+    wide = rng.integers(-3, 1 << 40, (ROWS, OWNER_WIDTH + ROW_WIDTH))
     small = rng.random(wide.shape) < 0.5
     wide[small] = rng.integers(-1, 3, small.sum())
-    wide[:, 1 + ROW_VALUES + MAGIC] = rng.integers(-1, 3, ROWS)
-    wide[:, 1 + ROW_SLOTS["record_set"]] = rng.integers(0, 1 << 40, ROWS)
-    table = Table(ROW, np.sort(rng.integers(0, EXCHANGES, ROWS)), rng.integers(0, 1 << 20, ROWS), wide[:, 1:])
-    records = {name: wide[:, 1 + ROW_VALUES + place] for place, name in enumerate(SUMMARY)}
-    without = table.spans("record_set").start < 0  # a walk has -1 there
-    for column in records.values():
-        column[without] = -1
-    columns = SimpleNamespace(
-        columns=SimpleNamespace(partitions=table, records=records), rows=np.arange(EXCHANGES), derived={}
+    wide[:, OWNER], wide[:, OWNER_PRESENT] = (
+        np.sort(rng.integers(0, EXCHANGES, ROWS)),
+        rng.integers(0, 1 << 20, ROWS),
     )
-    return PartitionSide(cast("MessageColumns", columns))
+    values = wide[:, OWNER_WIDTH:]
+    values[:, ROW_SLOTS["record_set"]] = rng.integers(0, 1 << 40, ROWS)
+    table = Table(ROW, wide[:, OWNER], wide[:, OWNER_PRESENT], values)
+    rows = table.rows_with("record_set")
+    summaries = rng.integers(-1, 3, (len(rows), SUMMARY_WIDTH))
+    summaries[:, SUMMARY_ROW] = rows
+    values[:, SUMMARY_AT] = -1
+    values[rows, SUMMARY_AT] = np.arange(len(rows))
+    read = SimpleNamespace(
+        partitions=table, records=RecordSummaries(summaries, values[:, SUMMARY_AT]), rows=wide
+    )
+    return PartitionSide(
+        cast("MessageColumns", SimpleNamespace(columns=read, rows=np.arange(EXCHANGES), derived={}))
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -31,7 +31,9 @@ from kdissect.tables import (
     arrow_columns,
     exchange_keys,
     header_columns,
+    long_polls,
     message_list,
+    partition_keys,
     partition_numbers,
     partitions,
 )
@@ -73,7 +75,9 @@ def compile_for_many() -> None:
     arrow_columns.call_all()
     array_batch.call_all()
     header_columns.call_all()
+    long_polls.call_all()
     message_list.call_all()
+    partition_keys.call_all()
     partition_numbers.call_all()
     partitions.call_all()
     exchange_keys.call_all()

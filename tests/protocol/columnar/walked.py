@@ -8,6 +8,7 @@ from kdissect.protocol.columnar.registers import (
     MESSAGE_WIDTH,
     ROW_SLOTS,
     ROW_WIDTH,
+    SUMMARY_WIDTH,
 )
 from kdissect.protocol.columnar.vm import USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
@@ -18,6 +19,7 @@ from kdissect.protocol.columnar.vm_state import (
     VERDICT_WIDTH,
     Reason,
     new_columns,
+    new_rows,
     scratch,
 )
 
@@ -32,7 +34,8 @@ class Walked:
         edges = np.cumsum([0, *map(len, messages)])
         self.messages = new_columns(len(messages), VERDICT_WIDTH + MESSAGE_WIDTH)
         self.messages[:] = 0
-        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64, order="F")
+        self.rows = new_rows(room, OWNER_WIDTH + ROW_WIDTH)
+        self.summaries = new_rows(room, SUMMARY_WIDTH)
         self.nodes = new_columns(1, OWNER_WIDTH + BROKER_WIDTH)
         self.used = np.zeros(USED_WIDTH, np.int64)
         self.done = walk(
@@ -44,6 +47,7 @@ class Walked:
             self.used,
             self.messages,
             self.rows,
+            self.summaries,
             self.nodes,
             *scratch(),
         )
