@@ -125,7 +125,7 @@ def array_column(column: pa.Array | ArrayColumn) -> ArrayColumn:
 
 
 def table_row(table: pa.RecordBatch | ArrayBatch, names: Sequence[str], row: int) -> dict[str, Any]:
-    """Return some values of one row as Python has them. By way of Arrow, arrays take ten times as long."""
+    """Return some values of one row as Python has them. By way of Arrow, arrays take three times as long."""
     if isinstance(table, ArrayBatch):
         rows = np.array([row])
         return {name: list_column(table.column(name).take(rows))[0] for name in names}

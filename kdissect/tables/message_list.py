@@ -2,8 +2,8 @@
 
 In come exchanges and which of them have a message, out go two arrays in the order of the messages. A compiled
 loop reads each exchange once. With NumPy each of five fields was gathered from all exchanges, which are as
-wide as three lines of the processor's cache, and programs were found in six passes: both sides of an exchange
-took 100 ns that way, and the loop takes 21. `plain_list` is the plain way, for few.
+wide as three lines of the processor's cache, and programs were found in six passes: reading both sides of an
+exchange took 364 ns that way and 287 with the loop, which takes 14. `plain_list` is the plain way, for few.
 """
 
 from typing import NamedTuple
