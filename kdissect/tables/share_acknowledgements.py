@@ -19,7 +19,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, ORPHAN_RESPONSE, REQUEST_SIDE, RESPONSE_SIDE
-from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.array_batch import ArrayBatch, table_row
 from kdissect.tables.schemas import SHARE_ACKNOWLEDGEMENTS
 from kdissect.text import format_uuid
 
@@ -68,13 +68,13 @@ def share_acknowledgement_rows(
         times = ("request_first_ns", "response_first_ns")
         sides = (REQUEST_SIDE, RESPONSE_SIDE) if key == ApiKey.SHARE_FETCH else (REQUEST_SIDE,)
         for side, time in zip(sides, times, strict=False):
-            time_ns = exchanges.select([time]).slice(row, 1).column(0)[0].as_py()
+            time_ns = table_row(exchanges, [time], row)[time]
             if time_ns is None or (side == RESPONSE_SIDE and status[row] != ANSWERED):
                 continue
             frame = _frame(batch, row, side)
             counts = _handed_out(frame, key, version) if side == RESPONSE_SIDE else _acknowledged(frame)
             for one in counts:
-                about = about or exchanges.select(LOCATION).slice(row, 1).to_pylist()[0]
+                about = about or table_row(exchanges, LOCATION, row)
                 found += [about | {"time_ns": time_ns} | rest for rest in _rows(one)]
     return pa.RecordBatch.from_pylist(found, schema=SHARE_ACKNOWLEDGEMENTS)
 

@@ -17,6 +17,7 @@ from kdissect.tables.arrow_columns import (
 from kdissect.tables.coded_columns import distinct_spans
 from kdissect.tables.column_values import run_starts
 from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.partition_keys import TOPIC, TOPIC_ID, TOPIC_LENGTH, partition_keys
 from kdissect.tables.schemas import BROKERS, NAMES
 
 DENSE, DENSE_ROWS = 1 << 12, 4  # numbers up to these bounds, one of them a row, find their place in an array
@@ -28,19 +29,18 @@ _NO_NAMES = KNOWN_NAMES.slice(0, 0)
 
 def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
     """Return the topic ids that stand beside a name (NAMES), each pair once, in their order."""
-    rows = columns.columns.partitions
-    topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
-    both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
+    keys, _ = partition_keys(columns)
+    both = np.flatnonzero((keys[:, TOPIC] >= 0) & (keys[:, TOPIC_ID] >= 0))
     if not len(both):
         return _NO_NAMES
     # A topic's partitions share its spans and follow each other, and most messages name the same topics: few
     # rows become text.
-    both = both[run_starts(topic_id.start[both])]
-    of_id, _ = distinct_spans(batch.arena, topic_id.start[both], np.full(len(both), UUID_BYTES))
-    of_name, _ = distinct_spans(batch.arena, topic.start[both], topic.length[both])
+    both = both[run_starts(keys[both, TOPIC_ID])]
+    of_id, _ = distinct_spans(batch.arena, keys[both, TOPIC_ID], np.full(len(both), UUID_BYTES))
+    of_name, _ = distinct_spans(batch.arena, keys[both, TOPIC], keys[both, TOPIC_LENGTH])
     both = both[_first_of_equal(of_id.astype(np.int64), of_name.astype(np.int64))]
-    ids = uuid_column(batch.arena, topic_id.start[both])
-    names = text_column(batch.arena, topic.start[both], topic.length[both])
+    ids = uuid_column(batch.arena, keys[both, TOPIC_ID])
+    names = text_column(batch.arena, keys[both, TOPIC], keys[both, TOPIC_LENGTH])
     pairs = pa.record_batch([ids, names], schema=NAMES)
     if ids.null_count:
         pairs = pairs.take(pa.array(np.flatnonzero(ids.is_valid())))

@@ -6,7 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.tables.array_batch import ArrayBatch, LateColumns, array_batch, join_batches, number_column
+from kdissect.tables.array_batch import (
+    ArrayBatch,
+    LateColumns,
+    array_batch,
+    join_batches,
+    number_column,
+    numbers_at,
+    table_row,
+)
 
 SCHEMA = pa.schema([("number", pa.int16()), ("text", pa.string()), ("flag", pa.bool_())])
 ROWS = pa.record_batch(
@@ -63,3 +71,11 @@ def test_columns_that_nobody_asks_for_are_not_made() -> None:
     assert some.select(["text"]).to_pylist() == [{"text": "c"}, {"text": "b"}]
     assert made == ["text"]
     assert late.to_pylist() == ROWS.to_pylist()
+
+
+def test_a_row_of_arrays_is_that_of_arrow() -> None:
+    for table in (ROWS, array_batch(ROWS, SCHEMA)):
+        for row in range(ROWS.num_rows):
+            assert table_row(table, ["text", "flag", "number"], row) == ROWS.slice(row, 1).to_pylist()[0]
+        taken = numbers_at(table, "number", np.array([2, 1, -1]))
+        assert (taken.values.tolist(), taken.present.tolist()) == ([-3, 0, 0], [True, False, False])

@@ -47,7 +47,7 @@ def test_a_connection_has_two_ends_and_two_times() -> None:
 def test_a_connection_without_a_value_is_asked_for_once() -> None:
     details = ConnectionDetails()
     connection = np.array([0, 0, 3, 3, 1])
-    assert details._unknown("client_id", connection, np.array([0, 1, 3])).tolist() == [0, 1, 3]
+    assert details._unknown("client_id", connection, np.array([0, 1, 3])).tolist() == [0, 1, 2]
     assert details._unknown("client_id", np.array([3, 2, 0, 7]), np.arange(4)).tolist() == [1, 3]
-    assert details._unknown("client_software_name", connection, np.array([2])).tolist() == [2]
+    assert details._unknown("client_software_name", connection, np.array([2])).tolist() == [0]
     assert details._unknown("client_id", connection[:0], np.arange(0)).tolist() == []

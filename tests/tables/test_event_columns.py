@@ -26,7 +26,7 @@ def test_columns_are_what_the_codec_decodes(name: str, monkeypatch: pytest.Monke
         exchanges: pa.RecordBatch,
     ) -> pa.RecordBatch:
         source = events.EVENT_SOURCES[table]
-        rows = np.flatnonzero(events._has_event(batch, request, response, tuple(source.of_api)))
+        rows = events.rows_with_event(batch, request, response, source.of_api)
         damage = (random.random(len(batch.arena)) < DAMAGED) * random.integers(1, 256, len(batch.arena))
         # The API and its version stand in the exchange, too: there they would stay as they were.
         starts = batch.exchanges["request"]["start"][rows]

@@ -6,7 +6,7 @@ import numpy as np
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
-from kdissect.tables.exchanges import error_names
+from kdissect.tables.exchanges import distinct, error_names
 from tests.helpers import recorded
 
 NAME = "refusals.pcapng"
@@ -41,3 +41,19 @@ def test_ordinals_of_a_connection_have_no_gap() -> None:
 def test_error_names_are_null_where_there_is_no_code() -> None:
     codes, present = np.array([0, 6, 6]), np.array([True, True, False])
     assert error_names(codes, present).arrow().to_pylist() == ["NONE", "NOT_LEADER_OR_FOLLOWER", None]
+
+
+def test_codes_are_found_as_sorting_finds_them() -> None:
+    rng = np.random.default_rng(1)
+    for least, most in ((0, 1), (-3, 90), (-(1 << 15), 1 << 15)):
+        codes, present = rng.integers(least, most, 200), rng.random(200) < 0.5
+        assert distinct(codes, present) == np.unique(codes[present]).tolist()
+        assert distinct(codes, present | True) == np.unique(codes).tolist()
+        assert distinct(codes, present & False) == []
+
+
+def test_without_errors_there_is_one_name() -> None:
+    present = np.array([True, False])
+    named = error_names(np.zeros(2, np.int64), present)
+    assert named.arrow().to_pylist() == ["NONE", None]
+    assert error_names(np.zeros(2, np.int64), present & False).arrow().to_pylist() == [None, None]

@@ -1,10 +1,21 @@
 """Waits by design: fetches that wait for data, joins, and syncs of members that do not lead."""
 
 import struct
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
 from kdissect.protocol.api_keys import FETCHES, ApiKey
+from kdissect.streams.engine import ExchangeBatch
+from kdissect.tables import exchanges as exchanges_module
+from kdissect.tables import long_polls
+from kdissect.tables.log_ends import FetchHistory
+from kdissect.tables.long_polls import QUORUM_TOPIC_ID, Waits, call_all, plain_waits, waits_by_design
+from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.partition_keys import TOPIC_ID, partition_keys
 from tests.helpers import recorded
 from tests.helpers.told_capture import Line, Story, batch
 
@@ -127,3 +138,46 @@ def test_the_sync_of_a_leader_is_not_a_wait() -> None:
     answered = [row for row in syncs if row["status"] == "answered" and row["error_code"] == 0]
     assert {leads[row["connection"], row["ordinal"]] for row in answered} == {True, False}
     assert all(row["idle_wait"] is not leads[row["connection"], row["ordinal"]] for row in answered)
+
+
+@pytest.mark.parametrize("name", ["rebalances.pcapng", "cluster-life.pcapng", "clock-step.pcapng"])
+def test_many_exchanges_wait_as_few_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times, statuses and ids of topics are those of the capture, and then any."""
+    random = np.random.default_rng(1)
+    compared: Counter[str] = Counter()
+
+    def compare(
+        batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, history: FetchHistory
+    ) -> Waits:
+        plain = plain_waits(batch, request, response, history)
+        for changed in range(4):
+            at = np.flatnonzero(random.random(len(batch.exchanges)) < 0.3 * changed)
+            exchanges, arena = batch.exchanges.copy(), batch.arena.copy()
+            exchanges["status"][at] = random.integers(0, 4, len(at))
+            exchanges["request"]["last_byte_ns"][at] -= random.integers(-(10**9), 10**9, len(at))
+            exchanges["request"]["last_byte_ns"][at[::7]] = -1
+            exchanges["api_key"][at[::3]] = ApiKey.SHARE_FETCH
+            ids = partition_keys(response).keys[:, TOPIC_ID]
+            for start in ids[ids >= 0][:: 5 - changed].tolist() if changed else ():
+                arena[start : start + 16] = QUORUM_TOPIC_ID
+            told = [known.copy() for known in history]
+            for known in told:
+                known[at] = exchanges["request"]["last_byte_ns"][at] - random.integers(0, 10**8, len(at))
+            varied = ExchangeBatch(exchanges, arena), request, response, FetchHistory(*told)
+            expected = plain_waits(*varied)
+            for one, other in zip(waits_by_design(*varied), expected, strict=True):
+                assert one.tolist() == other.tolist()
+            compared.update(
+                idle=int(expected.idle.sum()), late=int((~expected.idle & (expected.wait_ns > 0)).sum())
+            )
+        return plain
+
+    monkeypatch.setattr(long_polls, "are_many", lambda _rows: True)
+    monkeypatch.setattr(exchanges_module, "waits_by_design", compare)
+    recorded.dissected.__wrapped__(name)
+    assert compared["idle"] > 20
+    assert compared["late"]
+
+
+def test_the_loop_for_many_exchanges_compiles() -> None:
+    call_all()

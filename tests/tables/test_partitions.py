@@ -14,14 +14,10 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.spark import tasks
+from kdissect.tables import partitions as partitions_module
 from kdissect.tables.build import dissect_batches
-from kdissect.tables.partitions import (
-    ALL_OF_FIRST,
-    SAMPLE_BYTES,
-    compressed,
-    is_tried,
-    partners,
-)
+from kdissect.tables.partition_numbers import ALL_OF_FIRST, is_tried
+from kdissect.tables.partitions import SAMPLE_BYTES, call_all, compressed, partners, plain_pairs, row_pairs
 from tests.helpers import recorded
 
 ARENA = np.frombuffer(b"ordersclicks", np.uint8)
@@ -53,6 +49,27 @@ def test_a_request_row_has_one_partner_at_most() -> None:
 def test_rows_of_another_exchange_are_no_partners() -> None:
     rows = keys([("orders", 0), ("orders", 1)])
     assert partners(ARENA, rows, np.array([0, 1]), rows, np.array([1, 1])).tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_rows_have_the_order_of_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exchanges may have rows on one side only, or bare topics, and any request row may have a partner."""
+    rng = np.random.default_rng(seed)
+    request_of, response_of = (np.sort(rng.integers(0, 30, rng.integers(0, 60))) for _ in range(2))
+    request_keys = rng.integers(-1, 3, (len(request_of), 4))
+    partner = np.full(len(response_of), -1)
+    for exchange in np.intersect1d(request_of, response_of):
+        theirs, ours = np.flatnonzero(response_of == exchange), np.flatnonzero(request_of == exchange)
+        few = rng.integers(0, min(len(theirs), len(ours)) + 1)
+        partner[rng.choice(theirs, few, replace=False)] = rng.choice(ours, few, replace=False)
+    monkeypatch.setattr(partitions_module, "are_many", lambda _rows: True)
+    merged = row_pairs(partner, request_keys, request_of, response_of)
+    plain = plain_pairs(partner, request_keys, request_of, response_of)
+    assert [rows.tolist() for rows in merged] == [rows.tolist() for rows in plain]
+
+
+def test_the_loop_for_many_rows_compiles() -> None:
+    call_all()
 
 
 def test_a_partition_has_one_row_for_each_exchange() -> None:

@@ -9,7 +9,6 @@ has. Rows say which message they belong to and stand in the order of the wire.
 and what stands before them is kept. The result for a message does not depend on its batch.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -28,12 +27,14 @@ from kdissect.protocol.columnar.registers import (
     MESSAGE_WIDTH,
     ROW,
     ROW_SLOTS,
-    ROW_VALUES,
     ROW_WIDTH,
+    SUMMARY_AT,
+    SUMMARY_ROW,
+    SUMMARY_WIDTH,
     Register,
     slots,
 )
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm import SUMMARIES, TEXT, USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     ERROR_CODE,
     ERROR_COUNT,
@@ -49,6 +50,7 @@ from kdissect.protocol.columnar.vm_state import (
     VERDICT_WIDTH,
     Reason,
     new_columns,
+    new_rows,
     scratch,
 )
 from kdissect.protocol.records.batch_summary import FAULT as SET_FAULT
@@ -116,7 +118,9 @@ class Table:
         """Fill a column of numbers at some rows, -1 for none, in where nothing is present yet."""
         slot = _slot(self.registers, column, "integer")
         if are_many(len(rows)):
-            take_integers(self.values, self.present, slot, read_only(rows), values, present)
+            take_integers(
+                self.values, np.ascontiguousarray(self.present), slot, read_only(rows), values, present
+            )
             return
         places = np.flatnonzero((rows >= 0) & ~present)
         places = places[self._present(slot)[rows[places]]]
@@ -133,13 +137,17 @@ class Table:
         slot = _slot(self.registers, column, "span")
         taken = Spans(np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64))
         if are_many(len(rows)):
-            take_spans(self.values, self.present, slot, read_only(rows), *taken)
+            take_spans(self.values, np.ascontiguousarray(self.present), slot, read_only(rows), *taken)
             return taken
         places = np.flatnonzero(rows >= 0)
         places = places[self._present(slot)[rows[places]]]
         taken.start[places] = self.values[rows[places], slot]
         taken.length[places] = self.values[rows[places], slot + 1]
         return taken
+
+    def rows_with(self, column: str) -> Int64s:
+        """Return the rows that have a byte string in a column."""
+        return np.flatnonzero(self._present(_slot(self.registers, column, "span")))
 
     def put_spans(self, column: str, rows: Int64s, start: Int64s, length: Int64s) -> None:
         """Set a column of byte strings at some rows, before anybody has asked for it."""
@@ -160,15 +168,43 @@ def _slot(registers: tuple[Register, ...], column: str, kind: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSummaries:
+    """Numbers from the headers of records: a row of `summaries` for each partition row that has some.
+
+    `of_row` has its number for each partition row, -1 without records.
+    """
+
+    summaries: Int64s
+    of_row: Int64s
+
+    def __getitem__(self, name: str) -> Int64s:
+        """Return a column of SUMMARY by partition row, -1 without records."""
+        values = np.append(self.column(name), -1)  # number -1 finds the last place
+        return values[self.of_row]
+
+    def column(self, name: str) -> Int64s:
+        """Return a column of SUMMARY by summary; what is written there is written in the summaries."""
+        column: Int64s = self.summaries[:, SUMMARY.index(name)]
+        return column
+
+    @property
+    def rows(self) -> Int64s:
+        """The partition row of each summary."""
+        rows: Int64s = self.summaries[:, SUMMARY_ROW]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """Columns read from a batch of messages."""
 
     messages: Table
     partitions: Table
     nodes: Table
-    records: Mapping[
-        str, Int64s
-    ]  # one per partition row, named as in record_sets.SUMMARY; -1 without records
+    records: RecordSummaries
+    rows: (
+        Int64s  # of `partitions` as they were written, for loops: OWNER, OWNER_PRESENT, registers, SUMMARY_AT
+    )
     error_code: NDArray[np.int16]  # the first in wire order that is not 0, or 0
     error_count: NDArray[np.int32]
     has_error: NDArray[np.bool_]  # an error code was read, be it 0
@@ -209,6 +245,16 @@ def read(
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
+    return read_listed(arena, entries, spans, together)
+
+
+def read_listed(
+    arena: NDArray[np.uint8], entries: Int64s, spans: Int64s, together: int = NO_BOUND
+) -> Columns:
+    """Read messages by the first rows of their programs, or minus a Reason; the rest is as for `read`.
+
+    `spans` has start, stop and frame stop of each message, which is not before `stop`.
+    """
     arena = np.ascontiguousarray(arena).view()
     arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
     output = _Output(len(entries))
@@ -223,6 +269,7 @@ def read(
             output.used,
             output.messages,
             output.rows,
+            output.summaries,
             output.nodes,
             *space,
         )
@@ -242,10 +289,10 @@ class _Output:
     """The arrays that a walk writes to. Rows and nodes grow; what is written stays."""
 
     def __init__(self, messages: int) -> None:
-        self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
+        self.used = np.zeros(USED_WIDTH, np.int64)  # rows and nodes written, then wanted; bytes of topics
         self.messages = new_columns(messages, VERDICT_WIDTH + MESSAGE_WIDTH)
-        self.messages[:, :VERDICT_WIDTH] = 0
-        self.rows = new_columns(FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH)
+        self.rows = new_rows(FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH)
+        self.summaries = new_rows(len(self.rows), SUMMARY_WIDTH)  # memory that nobody writes to costs nothing
         self.nodes = new_columns(FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH)
 
     def grow(self, most: int) -> bool:
@@ -253,18 +300,26 @@ class _Output:
 
         Return False if they are more than `most` and something is read already.
         """
-        rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
+        rows, nodes, wanted_rows, wanted_nodes, *_ = self.used.tolist()
         if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
             return False
-        self.rows = _grown(self.rows, rows, wanted_rows, most)
-        self.nodes = _grown(self.nodes, nodes, wanted_nodes, most)
+        if wanted_rows > len(self.rows):
+            room = max(wanted_rows, min(2 * len(self.rows), most))
+            self.rows = _copied(self.rows[:rows], new_rows(room, OWNER_WIDTH + ROW_WIDTH))
+            summaries = self.summaries[: self.used[SUMMARIES]]
+            self.summaries = _copied(summaries, new_rows(room, SUMMARY_WIDTH))
+        if wanted_nodes > len(self.nodes):
+            room = max(wanted_nodes, min(2 * len(self.nodes), most))
+            self.nodes = _copied(self.nodes[:nodes], new_columns(room, self.nodes.shape[1], most))
         return True
 
     def read_together(self, messages: int, most: int) -> int:
         """Return how many messages fit into the bytes of topics that `most` rows may have.
 
-        The first message with rows always fits.
+        The first message with rows always fits. The walk counts no fewer bytes than there are.
         """
+        if self.used[TEXT] <= TEXT_OF_ROW * most:
+            return messages
         rows = self.rows[: self.used[0]]
         named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
         text = np.cumsum(rows[:, OWNER_WIDTH + TOPIC_SIZE] * named)
@@ -276,14 +331,16 @@ class _Output:
     def columns(self, messages: int) -> Columns:
         rows, nodes = self.rows[: self.used[0]], self.nodes[: self.used[1]]
         rows, nodes = (table[: np.searchsorted(table[:, OWNER], messages)] for table in (rows, nodes))
-        summary = rows[:, OWNER_WIDTH + ROW_VALUES :]
+        summaries = self.summaries[: self.used[SUMMARIES]]
+        summaries = summaries[: np.searchsorted(summaries[:, SUMMARY_ROW], len(rows))]
         of_all = self.messages[:messages]
         verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
         return Columns(
             messages=_table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
-            partitions=_table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
+            partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
             nodes=_table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
-            records={name: summary[:, index] for index, name in enumerate(SUMMARY)},
+            records=RecordSummaries(summaries, rows[:, OWNER_WIDTH + SUMMARY_AT]),
+            rows=rows,
             error_code=verdicts[:, ERROR_CODE].astype(np.int16),
             error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
             has_error=verdicts[:, ERROR_SEEN] != 0,
@@ -298,12 +355,8 @@ def _table(registers: tuple[Register, ...], message: Int64s, present: Int64s, va
     return Table(registers, np.ascontiguousarray(message), np.ascontiguousarray(present), values)
 
 
-def _grown(array: Int64s, written: int, wanted: int, most: int) -> Int64s:
-    if wanted <= len(array):
-        return array
-    room = max(wanted, min(2 * len(array), most))
-    larger = new_columns(room, array.shape[1], most)
-    larger[:written] = array[:written]
+def _copied(written: Int64s, larger: Int64s) -> Int64s:
+    larger[: len(written)] = written
     return larger
 
 
@@ -312,15 +365,19 @@ def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
 
     The count is -1 if they cannot be decompressed.
     """
-    record_set = columns.partitions.spans("record_set")
-    for row in np.flatnonzero(columns.records[SUMMARY[WRAPPERS]] > 0).tolist():
-        start, length = int(record_set.start[row]), int(record_set.length[row])
+    records = columns.records
+    wrapped = np.flatnonzero(records.column(SUMMARY[WRAPPERS]) > 0)
+    if not len(wrapped):
+        return
+    record_set = columns.partitions.spans_at("record_set", records.rows[wrapped])
+    for place, summary in enumerate(records.summaries[wrapped]):
+        start, length = int(record_set.start[place]), int(record_set.length[place])
         counted = count_records(arena[start : start + length].tobytes())
         if isinstance(counted, RecordFault):
-            columns.records[SUMMARY[RECORDS]][row] = -1
-            if not columns.records[SUMMARY[SET_FAULT]][row]:
+            summary[RECORDS] = -1
+            if not summary[SET_FAULT]:
                 fault = RecordSetFault.TOO_LARGE if counted.too_large else RecordSetFault.COMPRESSION
-                columns.records[SUMMARY[SET_FAULT]][row] = fault
-                columns.records[SUMMARY[FAULT_POSITION]][row] = counted.position
+                summary[SET_FAULT], summary[FAULT_POSITION] = fault, counted.position
         else:
-            columns.records[SUMMARY[RECORDS]][row] = counted
+            summary[RECORDS] = counted
+        records.summaries[wrapped[place]] = summary

@@ -18,14 +18,15 @@ from kdissect.array_types import Int64s
 from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.program import compile_fields
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
-from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_WIDTH, SUMMARY_WIDTH
+from kdissect.protocol.columnar.vm import USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     FAULT,
     OWNER_WIDTH,
     PRESENT,
     VERDICT_WIDTH,
     new_columns,
+    new_rows,
     scratch,
 )
 from kdissect.protocol.schema.registry import APIS
@@ -77,11 +78,12 @@ class FieldReader:
         if there is not None:
             messages[~there, FAULT] = 0
             entries[~there] = UNREAD
-        no_rows = new_columns(0, OWNER_WIDTH + ROW_WIDTH)
+        no_rows, no_summaries = new_rows(1, OWNER_WIDTH + ROW_WIDTH), new_rows(1, SUMMARY_WIDTH)
         no_nodes = new_columns(0, OWNER_WIDTH + BROKER_WIDTH)
-        used = np.zeros(4, np.int64)
+        used = np.zeros(USED_WIDTH, np.int64)
         table = self._programs.table
-        walk(table, entries, arena, spans, 0, used, room, no_rows, no_nodes, *scratch())
+        written = room, no_rows, no_summaries, no_nodes
+        walk(table, entries, arena, spans, 0, used, *written, *scratch())
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
 
     def _is_flexible(

@@ -24,16 +24,20 @@ KEYS, VERSIONS = 128, 64  # more than there are: what lies outside is not known
 
 
 class ProgramCache:
-    """The programs compiled so far."""
+    """The programs compiled so far.
+
+    `firsts` has the first row of each, by side (1: response), key and version; NOT_COMPILED stands for one
+    that nobody wanted yet, minus a `Reason` for one that does not exist.
+    """
 
     def __init__(self, compile_one: Compiler = compile_message) -> None:
         self._compile_one = compile_one
         self.table: NDArray[np.int64] = np.zeros((0, 5), np.int64)
         self.paths: list[str] = []
-        self._entries = np.full((2, KEYS, VERSIONS), -UNKNOWN_KEY, np.int64)
+        self.firsts = np.full((2, KEYS, VERSIONS), -UNKNOWN_KEY, np.int64)
         for key, api in APIS.items():
-            self._entries[:, key] = -UNKNOWN_VERSION
-            self._entries[:, key, api.versions.start : api.versions.stop] = NOT_COMPILED
+            self.firsts[:, key] = -UNKNOWN_VERSION
+            self.firsts[:, key, api.versions.start : api.versions.stop] = NOT_COMPILED
 
     def entries(
         self, api_key: NDArray[np.int16], api_version: NDArray[np.int16], response: NDArray[np.bool_]
@@ -48,19 +52,19 @@ class ProgramCache:
             np.where(known_key, key, KEYS - 1),
             np.where(known_version, version, VERSIONS - 1),
         )
-        entries = self._entries[places]
+        entries = self.firsts[places]
         missing = entries == NOT_COMPILED
         if missing.any():
             missing_programs = np.unique(np.stack([part[missing] for part in places], axis=1), axis=0)
             self._compile(missing_programs.tolist())
-            entries = self._entries[places]
+            entries = self.firsts[places]
         return entries
 
     def _compile(self, missing_programs: list[list[int]]) -> None:
         tables, rows = [self.table], len(self.table)
         for direction, key, version in missing_programs:
             program = with_blocks(self._compile_one(key, version, bool(direction)))
-            self._entries[direction, key, version] = rows
+            self.firsts[direction, key, version] = rows
             tables.append(program.table)
             rows += len(program.table)
             self.paths += program.paths

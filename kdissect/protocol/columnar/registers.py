@@ -47,5 +47,8 @@ def width(registers: tuple[Register, ...]) -> int:
 
 MESSAGE_SLOTS, ROW_SLOTS, BROKER_SLOTS = slots(MESSAGE), slots(ROW), slots(BROKER)
 MESSAGE_WIDTH, BROKER_WIDTH = width(MESSAGE), width(BROKER)
-ROW_VALUES = width(ROW)  # the summary of the records follows them
-ROW_WIDTH = ROW_VALUES + len(SUMMARY)
+ROW_VALUES = width(ROW)
+SUMMARY_AT = ROW_VALUES  # behind them: the row of the summary of its records, -1 without records
+ROW_WIDTH = ROW_VALUES + 1
+SUMMARY_ROW = len(SUMMARY)  # of a summary, behind its numbers: the row that it is about
+SUMMARY_WIDTH = len(SUMMARY) + 1

@@ -44,6 +44,7 @@ from kdissect.protocol.columnar.vm_state import (
     TAG_ORDER,
     TAG_SIZE,
     VARINT,
+    VERDICT_WIDTH,
 )
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
@@ -57,7 +58,8 @@ OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7
 OP_ARRAY, OP_NEXT, OP_OPTION, OP_TAGS, OP_TAG, OP_CASE, OP_END_TAG = range(7, 14)
 OP_ENTER, OP_ROW, OP_TOPIC, OP_NODE, OP_FALLBACK, OP_END, OP_BLOCK = range(14, 21)
 
-ROWS, NODES, ROWS_WANTED, NODES_WANTED = range(4)  # of `used`
+USED_WIDTH = 6
+ROWS, NODES, ROWS_WANTED, NODES_WANTED, TEXT, SUMMARIES = range(USED_WIDTH)  # of `used`
 NULL, BELOW_NULL = -1, -3  # the latter beside the ways in which a varint goes wrong
 SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
@@ -77,6 +79,7 @@ def walk(
     used: Any,
     messages: Any,
     rows: Any,
+    summaries: Any,
     nodes: Any,
     tallies: Any,
     stack: Any,
@@ -87,8 +90,8 @@ def walk(
 
     entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is
     its start, stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the
-    last message wants. `tallies`, `stack`, `registers` and `summary` are scratch space: see
-    `vm_state.scratch`.
+    last message wants, then the bytes of topics in all rows, or some more, and the summaries of records.
+    `tallies`, `stack`, `registers` and `summary` are scratch space: see `vm_state.scratch`.
     """
     tally = tallies[0]
     for message in range(first, len(entries)):
@@ -97,18 +100,23 @@ def walk(
             prefetch(arena, ahead + line * LINE_BYTES)
         entry = entries[message]
         if entry < 0:
+            for column in range(VERDICT_WIDTH):
+                messages[message, column] = 0
             continue
-        begin_message(tally, message, used[ROWS], used[NODES])
+        begin_message(tally, message, used[ROWS], used[NODES], used[SUMMARIES])
         start, stop, frame_stop = spans[message, 0], spans[message, 1], spans[message, 2]
+        places = (arena, start, stop, frame_stop)
         fault, field_at, row = _run(
-            table, entry, arena, start, stop, frame_stop, rows, nodes, tally, stack, registers, summary
+            table, entry, *places, rows, summaries, nodes, tally, stack, registers, summary
         )
         if fault != NONE:
-            keep_partial_row(rows, tally, registers, summary)
+            keep_partial_row(rows, summaries, tally, registers, summary)
         used[ROWS_WANTED], used[NODES_WANTED] = tally.row_count, tally.node_count
         if tally.row_count > len(rows) or tally.node_count > len(nodes):
             return message
         used[ROWS], used[NODES] = tally.row_count, tally.node_count
+        used[TEXT] += tally.text
+        used[SUMMARIES] = tally.summary_count
         write_message(messages, tally, registers, fault, field_at - start, row)
     return len(entries)
 
@@ -122,6 +130,7 @@ def _run(
     stop: int,
     frame_stop: int,
     rows: Any,
+    summaries: Any,
     nodes: Any,
     tally: Any,
     stack: Any,
@@ -154,7 +163,7 @@ def _run(
             _op_enter(tally, int(number), table[row, 2] != 0)
             row += 1
         elif op == OP_ROW or op == OP_TOPIC or op == OP_NODE:
-            fault = _op_emit(op, rows, nodes, tally, registers, summary)
+            fault = _op_emit(op, rows, summaries, nodes, tally, registers, summary)
             row += 1
         elif op == OP_TAG:
             jump, offset, limit, field_at, fault = _op_tag(table, row, arena, offset, readable, limit, stack)
@@ -284,11 +293,11 @@ def _op_next(scope: Any) -> bool:
 
 
 @jit_inline
-def _op_emit(op: int, rows: Any, nodes: Any, tally: Any, registers: Any, summary: Any) -> Any:
+def _op_emit(op: int, rows: Any, summaries: Any, nodes: Any, tally: Any, registers: Any, summary: Any) -> Any:
     """Emit a partition, a topic that had none, or a node; return a fault."""
     if op == OP_NODE:
         return emit_node(nodes, tally, registers)
-    return emit_row(op == OP_ROW, rows, tally, registers, summary)
+    return emit_row(op == OP_ROW, rows, summaries, tally, registers, summary)
 
 
 @jit_inline

@@ -9,7 +9,13 @@ from typing import Any
 
 from kdissect.jit.decorators import jit_inline
 from kdissect.jit.words import lowest_bit
-from kdissect.protocol.columnar.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_VALUES
+from kdissect.protocol.columnar.registers import (
+    BROKER_WIDTH,
+    MESSAGE_WIDTH,
+    ROW_VALUES,
+    SUMMARY_AT,
+    SUMMARY_ROW,
+)
 from kdissect.protocol.columnar.vm_state import (
     ERROR_CODE,
     ERROR_COUNT,
@@ -35,18 +41,18 @@ from kdissect.protocol.columnar.vm_state import (
     TOPIC_LENGTH,
     VERDICT_WIDTH,
 )
-from kdissect.protocol.records.batch_summary import WIDTH as SUMMARY_WIDTH
 
 MESSAGE_BITS, ROW_BITS = (1 << MESSAGE_WIDTH) - 1, (1 << ROW_VALUES) - 1
 
 
 @jit_inline
-def begin_message(tally: Any, message: int, row_count: int, node_count: int) -> None:
-    """Reset a tally for a new message, behind so many rows and nodes of those before it."""
+def begin_message(tally: Any, message: int, row_count: int, node_count: int, summary_count: int) -> None:
+    """Reset a tally for a new message, behind so many rows, nodes and summaries of those before it."""
     tally.message = message
     tally.present = 0
     tally.first_row = tally.topic_row = tally.row_count = int(row_count)
     tally.first_node = tally.node_count = int(node_count)
+    tally.summary_count = int(summary_count)
     tally.error_code = tally.error_count = tally.error_seen = tally.text = 0
 
 
@@ -73,14 +79,14 @@ def write_message(
 
 
 @jit_inline
-def emit_row(is_partition: bool, rows: Any, tally: Any, registers: Any, summary: Any) -> int:
+def emit_row(is_partition: bool, rows: Any, summaries: Any, tally: Any, registers: Any, summary: Any) -> int:
     """Emit a partition, or a topic that had none; return a fault."""
     if is_partition or (tally.row_count == tally.topic_row and tally.present & TOPIC_BITS):
         if tally.present & TOPIC_BIT:
             tally.text += int(registers[TOPIC_LENGTH])
         if tally.row_count - tally.first_row >= MOST_ROWS or tally.text > MOST_TEXT:
             return TOO_MANY
-        _write_row(rows, tally, tally.present, registers, summary)
+        _write_row(rows, summaries, tally, tally.present, registers, summary)
     tally.present &= ~PARTITION_BIT if is_partition else ~TOPIC_BITS
     return NONE
 
@@ -96,16 +102,17 @@ def emit_node(nodes: Any, tally: Any, registers: Any) -> int:
 
 
 @jit_inline
-def keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> None:
+def keep_partial_row(rows: Any, summaries: Any, tally: Any, registers: Any, summary: Any) -> None:
     """Write what was read before a fault: the current partition, or a topic without a row so far."""
+    tally.text += int(registers[TOPIC_LENGTH]) if tally.present & TOPIC_BIT else 0
     if tally.present & PARTITION_BIT:
-        _write_row(rows, tally, tally.present, registers, summary)
+        _write_row(rows, summaries, tally, tally.present, registers, summary)
     elif tally.row_count == tally.topic_row and tally.present & TOPIC_BITS:
-        _write_row(rows, tally, tally.present & TOPIC_BITS, registers, summary)
+        _write_row(rows, summaries, tally, tally.present & TOPIC_BITS, registers, summary)
 
 
 @jit_inline
-def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
+def _write_row(rows: Any, summaries: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
     """Write the current topic and partition; without room the row is only counted."""
     row_number = tally.row_count
     tally.row_count = row_number + 1
@@ -119,9 +126,13 @@ def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any
             if slot + 1 < ROW_VALUES:
                 rows[row_number, OWNER_WIDTH + slot + 1] = registers[ROW_FIRST + slot + 1]
             bits &= bits - 1
-        has_records = present & RECORDS_BIT
-        for index in range(SUMMARY_WIDTH):
-            rows[row_number, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
+        rows[row_number, OWNER_WIDTH + SUMMARY_AT] = -1
+        if present & RECORDS_BIT:  # there are no more summaries than rows
+            rows[row_number, OWNER_WIDTH + SUMMARY_AT] = tally.summary_count
+            for index in range(SUMMARY_ROW):
+                summaries[tally.summary_count, index] = summary[index]
+            summaries[tally.summary_count, SUMMARY_ROW] = row_number
+            tally.summary_count += 1
 
 
 @jit_inline

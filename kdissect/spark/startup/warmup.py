@@ -26,7 +26,17 @@ from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
 from kdissect.streams import own_bytes, payload_reader
 from kdissect.streams.tcp import step_fold
-from kdissect.tables import array_batch, arrow_columns, exchange_keys, header_columns
+from kdissect.tables import (
+    array_batch,
+    arrow_columns,
+    exchange_keys,
+    header_columns,
+    long_polls,
+    message_list,
+    partition_keys,
+    partition_numbers,
+    partitions,
+)
 from kdissect.tables.log_ends import FIRST_ENDS, LogEnds
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
@@ -66,6 +76,11 @@ def compile_for_many() -> None:
     arrow_columns.call_all()
     array_batch.call_all()
     header_columns.call_all()
+    long_polls.call_all()
+    message_list.call_all()
+    partition_keys.call_all()
+    partition_numbers.call_all()
+    partitions.call_all()
     exchange_keys.call_all()
 
 

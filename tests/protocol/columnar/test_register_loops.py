@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 from kdissect.protocol.columnar import batch_reader, register_loops
 from kdissect.protocol.columnar.batch_reader import Integers, Table
 from kdissect.protocol.columnar.registers import ROW, ROW_SLOTS, ROW_WIDTH
-from kdissect.tables import partitions
-
-NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 2)
 
 
 def table(seed: int, rows: int) -> Table:
@@ -50,35 +47,5 @@ def test_registers_are_those_of_the_column_of_all_rows() -> None:
     assert rows.present[3] >> ROW_SLOTS["topic"] & 1 or rows.spans_at("topic", every).start[3] == -1
 
 
-@given(
-    one=st.lists(NUMBERS, min_size=1, max_size=5),
-    other=st.lists(NUMBERS, min_size=1, max_size=5),
-    places=st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), max_size=30),
-    least=st.sampled_from([0, partitions.INT64_LOWEST]),
-)
-def test_numbers_of_two_tables_are_the_same_either_way(
-    one: list[int], other: list[int], places: list[tuple[int, int]], least: int
-) -> None:
-    rows = [
-        [min(place[side], len(column) - 1) for place in places] for side, column in ((0, one), (1, other))
-    ]
-    arrays = [np.array(numbers, np.int64) for numbers in (one, rows[0], other, rows[1])]
-    found = []
-    for many in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(partitions, "are_many", lambda _rows, many=many: many)
-            found.append(partitions._either(arrays[0], arrays[1], arrays[2], arrays[3], least).tolist())
-    assert found[0] == found[1]
-    expected = [
-        one[mine] if mine >= 0 and one[mine] >= least else other[its] if its >= 0 else -1
-        for mine, its in zip(*rows, strict=True)
-    ]
-    assert found[0] == expected
-
-
 def test_every_loop_can_be_called() -> None:
     register_loops.call_all()
-    taken = np.full(2, -1, np.int64)
-    rows = np.array([1, -1])
-    register_loops.take_either(np.array([4, 5]), rows, np.array([6]), np.array([0, 0]), 0, taken)
-    assert taken.tolist() == [5, 6]

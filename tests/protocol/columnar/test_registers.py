@@ -11,6 +11,7 @@ from kdissect.protocol.columnar.registers import (
     ROW,
     ROW_VALUES,
     ROW_WIDTH,
+    SUMMARY_WIDTH,
     Register,
     slots,
     width,
@@ -62,4 +63,5 @@ def test_what_is_inherited_is_kept_of_messages_and_of_rows() -> None:
 
 def test_widths_count_all_slots_and_the_summary_of_records() -> None:
     assert (width(MESSAGE), width(ROW), width(BROKER)) == (MESSAGE_WIDTH, ROW_VALUES, BROKER_WIDTH)
-    assert ROW_VALUES + len(SUMMARY) == ROW_WIDTH
+    assert ROW_VALUES + 1 == ROW_WIDTH
+    assert len(SUMMARY) + 1 == SUMMARY_WIDTH

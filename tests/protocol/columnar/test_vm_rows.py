@@ -12,7 +12,7 @@ def test_a_message_whose_rows_do_not_fit_is_walked_again() -> None:
     data = bytes.fromhex("00000002 00000007 00000008")
     walked = Walked(PARTITIONS, data, data, data, room=5)
     assert walked.done == 2
-    assert walked.used.tolist() == [4, 0, 6, 0]
+    assert walked.used.tolist() == [4, 0, 6, 0, 0, 0]
     assert walked.rows[:4, OWNER].tolist() == [0, 0, 1, 1]
 
 

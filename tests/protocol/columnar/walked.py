@@ -8,8 +8,9 @@ from kdissect.protocol.columnar.registers import (
     MESSAGE_WIDTH,
     ROW_SLOTS,
     ROW_WIDTH,
+    SUMMARY_WIDTH,
 )
-from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm import USED_WIDTH, walk
 from kdissect.protocol.columnar.vm_state import (
     FAULT,
     FAULT_AT,
@@ -18,6 +19,7 @@ from kdissect.protocol.columnar.vm_state import (
     VERDICT_WIDTH,
     Reason,
     new_columns,
+    new_rows,
     scratch,
 )
 
@@ -32,9 +34,10 @@ class Walked:
         edges = np.cumsum([0, *map(len, messages)])
         self.messages = new_columns(len(messages), VERDICT_WIDTH + MESSAGE_WIDTH)
         self.messages[:] = 0
-        self.rows = np.zeros((room, OWNER_WIDTH + ROW_WIDTH), np.int64, order="F")
+        self.rows = new_rows(room, OWNER_WIDTH + ROW_WIDTH)
+        self.summaries = new_rows(room, SUMMARY_WIDTH)
         self.nodes = new_columns(1, OWNER_WIDTH + BROKER_WIDTH)
-        self.used = np.zeros(4, np.int64)
+        self.used = np.zeros(USED_WIDTH, np.int64)
         self.done = walk(
             table,
             np.zeros(len(messages), np.int64),
@@ -44,6 +47,7 @@ class Walked:
             self.used,
             self.messages,
             self.rows,
+            self.summaries,
             self.nodes,
             *scratch(),
         )

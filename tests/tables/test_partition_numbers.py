@@ -1,0 +1,85 @@
+"""Numbers of partition rows: the loop for many rows writes what the plain way does."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from kdissect.jit.rows import array_of, integers_of, new_table
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.columnar.batch_reader import RecordSummaries, Table
+from kdissect.protocol.columnar.registers import (
+    ROW,
+    ROW_SLOTS,
+    ROW_WIDTH,
+    SUMMARY_AT,
+    SUMMARY_ROW,
+    SUMMARY_WIDTH,
+)
+from kdissect.protocol.columnar.vm_state import OWNER, OWNER_PRESENT, OWNER_WIDTH
+from kdissect.streams.flow_state import ExchangeRow
+from kdissect.tables import partition_numbers as module
+from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.partition_numbers import (
+    NUMBERS,
+    PartitionSide,
+    RowPairs,
+    partition_numbers,
+    plain_numbers,
+)
+
+EXCHANGES, ROWS = 12, 300
+
+
+def any_side(rng: np.random.Generator) -> PartitionSide:
+    """Return rows of registers of which any may be present, with any numbers in them."""
+    wide = rng.integers(-3, 1 << 40, (ROWS, OWNER_WIDTH + ROW_WIDTH))
+    small = rng.random(wide.shape) < 0.5
+    wide[small] = rng.integers(-1, 3, small.sum())
+    wide[:, OWNER], wide[:, OWNER_PRESENT] = (
+        np.sort(rng.integers(0, EXCHANGES, ROWS)),
+        rng.integers(0, 1 << 20, ROWS),
+    )
+    values = wide[:, OWNER_WIDTH:]
+    values[:, ROW_SLOTS["record_set"]] = rng.integers(0, 1 << 40, ROWS)
+    table = Table(ROW, wide[:, OWNER], wide[:, OWNER_PRESENT], values)
+    rows = table.rows_with("record_set")
+    summaries = rng.integers(-1, 3, (len(rows), SUMMARY_WIDTH))
+    summaries[:, SUMMARY_ROW] = rows
+    values[:, SUMMARY_AT] = -1
+    values[rows, SUMMARY_AT] = np.arange(len(rows))
+    read = SimpleNamespace(
+        partitions=table, records=RecordSummaries(summaries, values[:, SUMMARY_AT]), rows=wide
+    )
+    return PartitionSide(
+        cast("MessageColumns", SimpleNamespace(columns=read, rows=np.arange(EXCHANGES), derived={}))
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_rows_have_the_numbers_of_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    exchanges = array_of(new_table(ExchangeRow, EXCHANGES))
+    integers_of(exchanges)[:] = rng.integers(-2, 100, integers_of(exchanges).shape)
+    exchanges["api_key"] = rng.choice([ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA], EXCHANGES)
+    requests, responses = any_side(rng), any_side(rng)
+    one, other = rng.integers(-1, ROWS, (2, 2 * ROWS))
+    pairs = RowPairs(one, other, np.sort(rng.integers(0, EXCHANGES, 2 * ROWS)))
+    monkeypatch.setattr(module, "are_many", lambda _rows: True)
+    arguments = exchanges, np.arange(EXCHANGES) + 70, requests, responses, pairs
+    written, plain = partition_numbers(*arguments), plain_numbers(*arguments)
+    assert list(written.columns) == list(plain.columns) == list(NUMBERS)
+    for name, column in plain.columns.items():
+        assert written.columns[name].present.tolist() == column.present.tolist(), name
+        assert written.columns[name].values.tolist() == column.values.tolist(), name
+        assert written.columns[name].kind == column.kind
+    for texts, plain_texts in zip(written[1:], plain[1:], strict=True):
+        assert texts.tolist() == plain_texts.tolist()
+    assert len(plain.tried) or seed
+
+
+def test_the_loop_writes_columns_in_the_order_of_their_types() -> None:
+    module.call_all()
+    places = [getattr(module, f"{name.upper()}_AT") for name in NUMBERS]
+    assert places == list(range(len(NUMBERS)))
