@@ -72,7 +72,7 @@ def test_the_first_interrupt_reports_what_was_read() -> None:
     # Without a scan at start-up: else everything may be read before the signal comes.
     arguments = ("analyze", CAPTURE, "--split-bytes", "50000", "--full")
     code, output, errors = interrupted(*arguments, KDISSECT_STARTUP="-local_scan")
-    assert code == 130
+    assert code == 130, errors.decode()
     assert b"interrupted: what came until now is reported" in errors
     assert b"interrupted: only 49.1 KiB of 789 KiB were read" in errors
     assert b"Traceback" not in errors
@@ -119,8 +119,9 @@ def test_interrupts_end_everything(moment: str, number: signal.Signals, code: in
         while b"interrupted" not in run.stderr.readline() and run.poll() is None:
             pass
         run.send_signal(number)
-    assert run.wait(timeout=60) == code
-    assert b"Traceback" not in run.stderr.read()
+    ended, errors = run.wait(timeout=60), run.stderr.read()
+    assert ended == code, errors.decode()
+    assert b"Traceback" not in errors
     run.stderr.close()
     if not run.stdin.closed:
         run.stdin.close()

@@ -72,11 +72,10 @@ class FieldReader:
         arena = np.ascontiguousarray(arena).view()
         arena.flags.writeable = False
         room = new_columns(len(entries), VERDICT_WIDTH + MESSAGE_WIDTH)
-        room[:, :VERDICT_WIDTH] = 0
         messages = room[: len(entries)]
-        messages[entries < 0, FAULT] = UNREAD
+        unknown = entries < 0
         if there is not None:
-            messages[~there, FAULT] = 0
+            unknown &= there
             entries[~there] = UNREAD
         no_rows, no_summaries = new_rows(1, OWNER_WIDTH + ROW_WIDTH), new_rows(1, SUMMARY_WIDTH)
         no_nodes = new_columns(0, OWNER_WIDTH + BROKER_WIDTH)
@@ -84,6 +83,7 @@ class FieldReader:
         table = self._programs.table
         written = room, no_rows, no_summaries, no_nodes
         walk(table, entries, arena, spans, 0, used, *written, *scratch())
+        messages[unknown, FAULT] = UNREAD  # the walk says nothing of those without a program
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
 
     def _is_flexible(
