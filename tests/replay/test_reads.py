@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.replay.settings import Groups, Pace
+from tests.helpers.tiers import thorough_after
 from tests.lab import releases
 from tests.lab.capture import Capture
 from tests.lab.cluster import KraftCluster
@@ -44,8 +45,11 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("groups", [Groups.SIMPLE, Groups.FULL])
-@pytest.mark.parametrize("pace", list(Pace))
+PACES = [(pace, Groups.FULL) for pace in Pace] + [(pace, Groups.SIMPLE) for pace in reversed(Pace)]
+"""Each takes half a minute. Every pace, and simple groups as soon as possible, are enough for most runs."""
+
+
+@pytest.mark.parametrize(("pace", "groups"), thorough_after(len(Pace) + 1, PACES))
 def test_clients_read_and_commit_what_they_did_in_the_capture(
     recording: Path, target: SecuredCluster, tmp_path: Path, pace: Pace, groups: Groups
 ) -> None:
