@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
@@ -51,8 +51,11 @@ class Interrupt:
         os.write(self._alarm, b"!")
         if self.on_first:
             self.on_first()
-        # The line of a terminal holds progress, and the ^C that it shows.
-        sys.stderr.write((ERASE_LINE if sys.stderr.isatty() else "") + INTERRUPTED)
+        # The line of a terminal holds progress, and the ^C that it shows. The signal may come in the middle of
+        # a write to standard error, whose buffer refuses another one then: so this goes past it.
+        line = (ERASE_LINE if sys.stderr.isatty() else "") + INTERRUPTED
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), line.encode())
 
     def since_now(self) -> Callable[[], bool]:
         """Return the function that tells whether the first SIGINT has come after this call."""

@@ -66,7 +66,7 @@ def share_read(errors: bytes) -> float:
 def test_a_report_on_what_was_indexed() -> None:
     run = start("analyze", CAPTURE, "--full")
     output, errors = run.communicate(timeout=250)
-    assert run.returncode == 130
+    assert run.returncode == 130, errors.decode()
     assert 0.05 < share_read(errors) < 0.5
     assert b"Traceback" not in errors
     assert b"Profile" in output
@@ -79,7 +79,7 @@ def test_the_second_one_ends_at_once() -> None:
     wait_for(run, b"interrupted: what came until now is reported")
     run.send_signal(signal.SIGINT)
     output, errors = run.communicate(timeout=60)
-    assert run.returncode == 130
+    assert run.returncode == 130, errors.decode()
     assert output == b""
     assert b"Traceback" not in errors
 
@@ -88,7 +88,7 @@ def test_the_second_one_ends_at_once() -> None:
 def test_a_dump_of_what_was_indexed() -> None:
     run = start("dump", "--brief", CAPTURE)
     output, errors = run.communicate(timeout=60)
-    assert run.returncode == 130
+    assert run.returncode == 130, errors.decode()
     assert 0.05 < share_read(errors) < 0.5
     everything = subprocess.run(
         [sys.executable, "-m", "kdissect", "dump", "--brief", CAPTURE],
@@ -106,7 +106,7 @@ def test_a_dump_of_what_was_indexed() -> None:
 def test_a_slice_of_what_was_indexed(tmp_path: Path) -> None:
     run = start("slice", CAPTURE, "-o", tmp_path / "part.pcapng")
     _, errors = run.communicate(timeout=60)
-    assert run.returncode == 130
+    assert run.returncode == 130, errors.decode()
     assert 0.05 < share_read(errors) < 0.5
     assert 0 < (tmp_path / "part.pcapng").stat().st_size < CAPTURE.stat().st_size / 2
 
@@ -115,7 +115,7 @@ def test_a_slice_of_what_was_indexed(tmp_path: Path) -> None:
 def test_no_replay_log_of_what_was_indexed(tmp_path: Path) -> None:
     run = start("replay", "load", CAPTURE, "--out", tmp_path / "logs" / "log")
     _, errors = run.communicate(timeout=60)
-    assert run.returncode == 130
+    assert run.returncode == 130, errors.decode()
     assert b"Traceback" not in errors
     assert b"reported" not in errors
     assert list((tmp_path / "logs").iterdir()) == []
