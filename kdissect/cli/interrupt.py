@@ -51,8 +51,8 @@ class Interrupt:
         os.write(self._alarm, b"!")
         if self.on_first:
             self.on_first()
-        # The line of a terminal holds progress, and the ^C that it shows. The signal may come in the middle of
-        # a write to standard error, whose buffer refuses another one then: so this goes past it.
+        # The line of a terminal holds progress, and the ^C that it shows. If the signal comes in the middle
+        # of a write to standard error, its buffer refuses another one. So this goes past it.
         line = (ERASE_LINE if sys.stderr.isatty() else "") + INTERRUPTED
         with suppress(OSError):
             os.write(sys.stderr.fileno(), line.encode())
