@@ -34,12 +34,12 @@ from kdissect.protocol.columnar.vm_state import OWNER_PRESENT, OWNER_WIDTH
 from kdissect.protocol.records.batch_summary import MAX_TIMESTAMP
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, ExchangeRow
+from kdissect.tables.arrow_columns import UUID_BYTES
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import TOPIC_ID, partition_keys
 
 NS_PER_MS = 1_000_000
-UUID_BYTES = 16
 RECORD_SET_SLOT = ROW_SLOTS["record_set"]
 SYNC_REQUEST = FieldReader({"assignments": "assignments"}, response=False)
 FEW_SYNCS = 8  # in a batch: the plain codec reads so many sooner

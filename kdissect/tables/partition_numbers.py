@@ -34,13 +34,13 @@ from kdissect.tables.array_batch import number_column
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.column import INT16, INT32, INT64
 from kdissect.tables.exchange_schema import PARTITION_COLUMNS
+from kdissect.tables.header_columns import PADDING
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import PARTITION, TOPIC, TOPIC_ID, TOPIC_LENGTH, partition_keys
 
 BATCH_MAGIC = 2
 ALL_OF_FIRST, ONE_OF = 16, 64
 INT64_LOWEST = -(1 << 63)
-PADDING = 72  # of columns
 
 NUMBERS = {
     "connection": INT64,

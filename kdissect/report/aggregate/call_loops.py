@@ -10,15 +10,12 @@ from kdissect.array_types import Bools, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import read_only
 from kdissect.jit.rows import Row, RowTable, array_of, new_table, row_type
+from kdissect.report.aggregate.grouping import HIGHEST, LOWEST, MAX_LATENCY_NS
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.tables.array_batch import number_column
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.column import INT64
 from kdissect.tables.column_values import every_row
-
-_LONGEST_NS = 1 << 48  # as `grouping.MAX_LATENCY_NS`
-HIGHEST = (1 << 63) - 1
-LOWEST = -HIGHEST - 1
 
 
 @row_type
@@ -117,7 +114,7 @@ def add_up_times(
         elif has_latency[row]:
             counts[number].untimed += 1
         transfer = int(response_last_ns[row] - response_first_ns[row])
-        if has_response[row] and 0 <= transfer < _LONGEST_NS:
+        if has_response[row] and 0 <= transfer < MAX_LATENCY_NS:
             counts[number].transfer_ns += transfer
             counts[number].transfer_max_ns = max(counts[number].transfer_max_ns, transfer)
         if has_request[row] or has_response[row]:

@@ -6,7 +6,6 @@ the last packet that they count, so that a change is dated to the packet, not to
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.column_rows import AnyColumn
@@ -16,6 +15,7 @@ from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column import BOOL, INT64, TEXT
+from kdissect.tables.column_values import every_row
 from kdissect.tables.schemas import TCP_SPANS, TCP_STEPS
 
 PATHS = PartialTable(
@@ -64,9 +64,9 @@ def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, 
     for source, schema, part in (("tcp_steps", TCP_STEPS, PATHS), ("tcp_spans", TCP_SPANS, STANDSTILLS)):
         if source in tables and tables[source].num_rows:
             rows = TableColumns(tables[source])
-            taken = [name for name in part.schema.names if name in schema.names]
-            columns: dict[str, AnyColumn] = {name: rows.column(name) for name in taken}
-            if part is STANDSTILLS:
-                columns["spans"] = np.ones(rows.rows, np.int64)
+            columns: dict[str, AnyColumn] = {
+                name: rows.column(name) if name in schema.names else every_row(rows.rows)
+                for name in part.schema.names
+            }
             counts[part.name] = limit_rows(part, roll_up_columns(part, columns, rows.rows))
     return counts

@@ -145,7 +145,7 @@ class PathSeries:
         rows = self._context.facts.rows(waits)
         begin, ends = waits.ints("first_begin_ns"), waits.ints("last_end_ns")
         ends = np.where(waits.present("last_end_ns"), ends, end_ns)
-        chosen = np.isin(rows, connections) & located_waits(self._context)
+        chosen = np.isin(rows, connections) & self._context.shared(located_waits)
         chosen &= (begin <= end_ns) & (ends >= begin_ns)
         requests = waits.ints("exchanges")[chosen]
         waited = np.where(
@@ -162,7 +162,7 @@ class PathSeries:
         """
         waits = self._context.table(WAITS)
         rows = self._context.facts.rows(waits)
-        through = located_waits(self._context) & (waits.ints("first_begin_ns") <= begin_ns)
+        through = self._context.shared(located_waits) & (waits.ints("first_begin_ns") <= begin_ns)
         through &= waits.ints("last_end_ns") >= end_ns
         return bool((through & waits.present("last_end_ns") & np.isin(rows, connections)).any())
 

@@ -64,7 +64,7 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _silences(context: SignalContext) -> Iterator[Signal]:
     replies, waits = context.table(REPLIES), context.table(WAITS)
-    located, fetches = located_waits(context), context.shared(follower_fetches)
+    located, fetches = context.shared(located_waits), context.shared(follower_fetches)
     replying, waiting_for = (server_rows(table, context.servers) for table in (replies, waits))
     for number, name in enumerate(context.server_names):
         spans = _gaps(replies, np.flatnonzero(replying.equal(name)), (context.begin_ns, context.end_ns))

@@ -23,6 +23,7 @@ from kdissect.report.timeline.count_examples import count_examples
 from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
+    connection_ends,
     exchange_columns,
     make_timeline_table,
 )
@@ -42,7 +43,6 @@ from kdissect.report.timeline.timeline_tables import (
     TOPIC_ACTIVITY,
 )
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.schemas import ENDS
 
 SOURCE_TABLES = ("ends", *EVENTS)
 """The optional tables that the timeline is counted from."""
@@ -60,7 +60,7 @@ def count_timeline(
     grid: Grid,
 ) -> dict[str, pa.Table | ArrayBatch]:
     """Return the tables of the timeline by name."""
-    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
+    ends = connection_ends(tables)
     source = exchange_columns(exchanges, ends, grid)
     counts = {
         ACTIVITY.name: count_activity(source),

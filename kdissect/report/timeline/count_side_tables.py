@@ -13,11 +13,10 @@ from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.exchange_columns import connection_rows, make_timeline_table
+from kdissect.report.timeline.exchange_columns import connection_ends, connection_rows, make_timeline_table
 from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
 from kdissect.tables.array_batch import ArrayBatch
-from kdissect.tables.schemas import ENDS
 
 EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
 """The tables of events that are counted, by the name of the table that they come from."""
@@ -36,7 +35,7 @@ def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, A
     found = {name: part for name, part in EVENTS.items() if name in tables and tables[name].num_rows}
     if not found:
         return {}
-    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
+    ends = connection_ends(tables)
     return {part.name: _events(part, TableColumns(tables[name]), ends) for name, part in found.items()}
 
 
@@ -63,7 +62,7 @@ def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, A
     if "share_acknowledgements" not in tables or not tables["share_acknowledgements"].num_rows:
         return {}
     told = TableColumns(tables["share_acknowledgements"])
-    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
+    ends = connection_ends(tables)
     columns: dict[str, AnyColumn] = {name: told.column(name) for name in told.table.schema.names}
     columns["client_host"] = ends.text("client_host").take(connection_rows(ends, told.ints("connection")))
     columns["second"] = told.ints("time_ns") // SECOND

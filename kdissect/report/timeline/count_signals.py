@@ -24,6 +24,7 @@ from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
+    connection_ends,
     exchange_columns,
     make_timeline_table,
     partition_columns,
@@ -47,7 +48,6 @@ from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText
 from kdissect.tables.column import INT32
 from kdissect.tables.column_values import every_row
-from kdissect.tables.schemas import ENDS
 
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
@@ -67,7 +67,7 @@ def count_signals(
     grid: Grid,
 ) -> dict[str, ArrayBatch]:
     """Return the tables of signals by name."""
-    ends = TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
+    ends = connection_ends(tables)
     source = exchange_columns(exchanges, ends, grid)
     counts = {
         SIGNAL_GRID.name: part_table(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.calls import class_columns, exchange_classes
@@ -16,6 +17,7 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import NumberColumn
+from kdissect.tables.schemas import ENDS
 
 HOSTS = ("client_host", "server_host")
 OF_EXCHANGE = ("transactional_id", *(name for name, _ in WHERE if name != "connection"))
@@ -33,6 +35,11 @@ class ExchangeColumns(NamedTuple):
     def at(self, rows: Int64s, names: tuple[str, ...]) -> dict[str, AnyColumn]:
         """Return some columns at some rows."""
         return columns_at({name: self.columns[name] for name in names}, rows)
+
+
+def connection_ends(tables: Mapping[str, pa.RecordBatch | pa.Table | ArrayBatch]) -> TableColumns:
+    """Return the ends of connections among tables, none if they are not there."""
+    return TableColumns(tables["ends"] if "ends" in tables else ENDS.empty_table())
 
 
 def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) -> ExchangeColumns:

@@ -62,7 +62,9 @@ def test_request_that_waits_through_a_span_and_is_answered(begin_ms: int, end_ms
     }  # fmt: skip
     waits = TableColumns(pa.Table.from_pylist([row]))
     facts = SimpleNamespace(rows=lambda _table: np.array([3]))
-    series = PathSeries(cast("Any", SimpleNamespace(facts=facts, table=lambda _part: waits)))
+    context = SimpleNamespace(facts=facts, table=lambda _part: waits)
+    context.shared = lambda make: make(context)
+    series = PathSeries(cast("Any", context))
     span = BEGIN + SECOND, BEGIN + 6 * SECOND
     assert series.answered_after(np.array([3, 4]), *span) is through
     assert not series.answered_after(np.array([4]), *span)
