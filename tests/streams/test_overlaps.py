@@ -3,20 +3,34 @@
 The first ones count, and each conflict is counted, wherever splits are cut.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kdissect.capture.segment_index import CAPTURED, OFFSET, PACKET, SEGMENT_COLUMNS
+from kdissect.array_types import Bools, Int64s
+from kdissect.capture.segment_index import (
+    CAPTURED,
+    FLAG_RST,
+    FLAG_SYN,
+    FLAGS,
+    OFFSET,
+    PACKET,
+    SEGMENT_COLUMNS,
+    SEQ,
+)
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import DIFFERS, REPEATS
+from kdissect.streams import overlaps
+from kdissect.streams.flow_state import DIFFERS, PROBES, REPEATS
 from kdissect.streams.overlaps import (
     AT,
     COMPARED_FIELDS,
     HOW,
+    IN_FILE,
     NEAR_BYTES,
     NEAR_PACKETS,
     NUMBER,
@@ -24,9 +38,11 @@ from kdissect.streams.overlaps import (
     SEQUENCE,
     SIZE,
     Conflicts,
+    _is_whole,
+    _Near,
     compare,
 )
-from kdissect.streams.state_pools import new_state
+from kdissect.streams.state_pools import new_state, with_more_connections
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -115,9 +131,69 @@ def test_only_splits_that_are_far_are_left_out(packets: int, size: int) -> None:
         segments[CAPTURED] = 10
         conflicts.count("capture", segments, np.zeros(2, np.int64), np.zeros(2, np.int64), state)
     number, place = 10 * packets, 10 * size
-    near = conflicts._seen_near(np.ones(1, np.bool_), number, place)
+    judged = np.zeros((SEGMENT_COLUMNS, 2), np.int64, order="F")
+    judged[PACKET], judged[CAPTURED], judged[FLAGS] = number, 10, REPEATS
+    near = conflicts._seen_near(_Near(judged, np.zeros(2, np.int64), np.arange(2), 1), number, place)
     seen = conflicts._seen()
     left_out = seen[: len(seen) - len(near)]
     assert (near == seen[len(left_out) :]).all()
     assert ((number - left_out[:, NUMBER] > NEAR_PACKETS) | (place - left_out[:, PLACE] > NEAR_BYTES)).all()
     assert len(near) == (2 if packets > 1 else 4 if size > 100 else 10)
+
+
+def repeating_splits(path: Path, chance: np.random.Generator) -> Iterator[tuple[Int64s, Int64s]]:
+    """Return segments of five directions and their places in `path`, 2,000 a split; some repeat bytes."""
+    path.write_bytes(chance.integers(0, 2, 5000, np.uint8).tobytes())
+    packet = 0
+    for _ in range(4):
+        segments = np.zeros((SEGMENT_COLUMNS, 2000), np.int64, order="F")
+        segments[PACKET] = packet + np.arange(2000)
+        segments[OFFSET] = chance.integers(100, 4990, 2000)
+        segments[CAPTURED] = chance.integers(0, 4, 2000)
+        segments[SEQ] = chance.integers(0, 3000, 2000)
+        kinds = (0, FLAG_SYN, FLAG_RST, PROBES, REPEATS)
+        segments[FLAGS] = chance.choice(kinds, 2000, p=(0.92, 0.01, 0.01, 0.03, 0.03))
+        packet += 2000
+        yield segments, chance.integers(0, 5, 2000)
+
+
+def equal_before(path: str, places: Int64s, keys: Int64s, repeats: Bools) -> Int64s:
+    """Return the last segment with the same key, of every second one that repeats."""
+    last: dict[tuple[int, ...], int] = {}
+    found = np.full(len(keys), -1, np.int64)
+    for row, key in enumerate(map(tuple, keys.tolist())):
+        if repeats[row] and places[row] % 2:
+            found[row] = last.get(key, -1)
+        last[key] = row
+    return found
+
+
+def judged(splits: Iterable[tuple[Int64s, Int64s]], path: Path) -> tuple[Counter[str], list[Any]]:
+    """Return what is counted of splits: sums by field, and all of it with the flags of the segments."""
+    state = with_more_connections(new_state(np.array(highest_versions(), np.int64)), 3)
+    conflicts, flags = Conflicts(), []
+    for segments, streams in splits:
+        state = state._replace(arena=np.fromfile(path, np.uint8))
+        conflicts.count(str(path), segments, streams, segments[OFFSET], state)
+        flags.append(segments[FLAGS].tolist())
+    directions, connections = array_of(state.directions), array_of(state.connections)
+    sums = Counter(conflicts=directions["conflicts"].sum(), duplicates=connections["duplicates"].sum())
+    return sums, [directions.tolist(), connections.tolist(), flags]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chosen_segments_suffice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    path = tmp_path / "capture"
+    monkeypatch.setattr(overlaps, "earlier_copies", equal_before)
+    some = judged(repeating_splits(path, np.random.default_rng(seed)), path)
+
+    def choose_all(
+        self: _Near, segments: Int64s, streams: Int64s, least: int, are_new: bool = False
+    ) -> Int64s:
+        late = np.flatnonzero((segments[PACKET] & IN_FILE >= least) & (self.left[streams] >= 0))
+        return late[_is_whole(segments, late)]
+
+    monkeypatch.setattr(_Near, "choose", choose_all)
+    every = judged(repeating_splits(path, np.random.default_rng(seed)), path)
+    assert some == every
+    assert min(some[0].values()) > 0
