@@ -77,14 +77,14 @@ def _write(
             return run.exit_code()
         session = run.engine.session()
 
-        from kdissect.spark import jobs
+        from kdissect.spark import table_jobs
         from kdissect.spark.progress import JobProgress
 
         finish = FINISH.get(format)
         frames = report_frames(run, arguments, session, wanted, finish)
         own = [table for table in wanted if table in ROW_TABLES]
         with reading_job(run, arguments.quiet):
-            tables = (jobs.tables(session, run.work, own, finish) if own else {}) | frames
+            tables = (table_jobs.tables(session, run.work, own, finish) if own else {}) | frames
         with JobProgress(run.engine.context(), arguments.quiet):
             if arguments.times == "iso":
                 tables = {name: _with_time_texts(name, frame) for name, frame in tables.items()}
@@ -108,10 +108,10 @@ def _is_for_workers(arguments: argparse.Namespace, wanted: "Sequence[str]", form
 def _have_workers_write(
     run: AnalysisRun, arguments: argparse.Namespace, wanted: "Sequence[str]", target: TableDirectory
 ) -> None:
-    from kdissect.spark import jobs
+    from kdissect.spark import table_jobs
 
     with reading_job(run, arguments.quiet) as spark:
-        target.fill(partial(jobs.write_tables, spark, run.work, wanted))
+        target.fill(partial(table_jobs.write_tables, spark, run.work, wanted))
 
 
 def _with_time_texts(name: str, frame: Any) -> Any:

@@ -134,7 +134,7 @@ def row_frames(
 
     If nothing is, the captures are read all the same, for a query that only tells whether they can be.
     """
-    from kdissect.spark import jobs
+    from kdissect.spark import table_jobs
     from kdissect.spark.parquet_tables import LARGE_ROWS, parquet_tables
 
     own = [table for table in wanted if table in ROW_TABLES]
@@ -143,7 +143,7 @@ def row_frames(
     with reading_job(run, arguments.quiet):
         if run.engine.settings.local and own and LARGE_ROWS.isdisjoint(own):
             return parquet_tables(session, run.work, own, run.engine.temporary / "tables")
-        return jobs.tables(session, run.work, own, with_structs=True)
+        return table_jobs.tables(session, run.work, own, with_structs=True)
 
 
 def require_structs(columns: Sequence[str], query: str) -> None:

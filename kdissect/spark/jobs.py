@@ -1,24 +1,19 @@
-"""The Spark jobs: ordinals of splits in, merged figures or public tables out.
+"""The Spark jobs: ordinals of splits in, merged figures out, or whatever a step makes of descriptors.
 
-    splits ─► scan ─► shuffle by partition ─► ordered by split ─► dissect ─► figures, or rows of tables
+    splits ─► scan ─► shuffle by partition ─► ordered by split ─► dissect ─► figures, or tables (`table_jobs`)
     splits ─► scanned by the driver (`startup.local_scan`) ──┘
 
 All segments of a connection meet in one partition. Descriptors cross the shuffle, payload never does: one
 blob (an Arrow IPC stream) for each split and partition, however many connections there are, so Spark handles
 few rows. `analyze` uses no SQL, whose plan would take longer than dissecting a small capture.
 
-All tables come from one run of pass two, which leaves their rows as blobs on the disks of the workers,
-together with the names of topics. Each table is a DataFrame over its own blobs, in which mapInArrow fills in
-the names.
-
 `spark` is a Spark context or a session of any kind. `backend` decides what carries the blobs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -43,7 +38,6 @@ from kdissect.spark.arrow_ipc import (
     to_blob,
 )
 from kdissect.spark.backend import (
-    ROWS,
     ArrowStep,
     Backend,
     Rows,
@@ -51,7 +45,6 @@ from kdissect.spark.backend import (
 from kdissect.spark.backend_choice import backend_of
 from kdissect.spark.figures_step import summary_step
 from kdissect.spark.guessed_names import selects_the_same
-from kdissect.spark.parquet_parts import complete_parts, write_parts
 from kdissect.spark.partitioning import (
     Partitioning,
     is_lonely,
@@ -59,18 +52,13 @@ from kdissect.spark.partitioning import (
 )
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
-from kdissect.tables.record_structs import RecordStructs
-from kdissect.tables.schemas import ROW_TABLES
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 FIGURES = "figures"
 """The key of rows that hold figures; other rows have the name of their table."""
-WITH_TOPIC_IDS = ("partitions", "records")
-
-Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +93,9 @@ def figures(
     If the names are guessed (`with_guess`), the other one follows, and only if the guess was wrong.
     """
     backend = backend_of(spark)
-    pieces = _shuffle(backend, work)
+    pieces = shuffled(backend, work)
     if work.guess is None:
-        pieces, work = _with_facts(pieces, work)
+        pieces, work = with_facts(pieces, work)
         return [blob for _, blob in _figures(backend, pieces, work, grid, steps)]
     pieces = _kept(pieces, work)
     options = replace(work.treatment, names=work.guess)
@@ -149,117 +137,12 @@ def dissected(
     Filters of the work are the step's own business.
     """
     backend = backend_of(spark)
-    watched = _watched(work, backend, step)
-    pieces = _shuffle(backend, work).through(partial(_over_blobs, step=watched))
+    step = watched(work, backend, step)
+    pieces = shuffled(backend, work).through(partial(_over_blobs, step=step))
     return [batch for _, blob in pieces.collected() for batch in from_blob(blob)]
 
 
-def tables(
-    session: "SparkSession",
-    work: AnalysisWork,
-    wanted: Sequence[str],
-    finish: Finish | None = None,
-    with_structs: bool = False,
-) -> "dict[str, DataFrame]":
-    """Return public tables as DataFrames, with topic names learnt from anywhere in the captures.
-
-    The captures are dissected now, once for all tables. Their rows stay on disk as long as the session has
-    them. `finish` is applied to each batch last. `with_structs` adds columns of structs to the records of a
-    topic (see `tables.record_structs`).
-    """
-    pieces, work = _with_facts(_shuffle(backend_of(session), work), work, wanted)
-    step = _tables_step(work, backend_of(session), wanted)
-    rows = pieces.through(partial(_named_blobs, step=step)).kept()
-    names = _topic_names(rows)
-    finishes, schemas = dict.fromkeys(wanted, finish), dict(ROW_TABLES)
-    topic = work.treatment.filter.only_topic
-    if with_structs and topic is not None and "records" in wanted:
-        structs = RecordStructs.of(topic, (batch for _, batch in _collected(rows.only("record_types"))))
-        finishes["records"], schemas["records"] = structs.add, structs.schema
-    return {
-        table: rows.only(table).frame(
-            session,
-            partial(
-                _rows_of,
-                names=names if table in WITH_TOPIC_IDS else {},
-                finish=finishes[table],
-                schema=schemas[table],
-            ),
-            schemas[table],
-        )
-        for table in wanted
-    }
-
-
-def write_tables(
-    spark: "SparkContext | SparkSession | Backend",
-    work: AnalysisWork,
-    wanted: Sequence[str],
-    folder: Path,
-) -> None:
-    """Write public tables as Parquet, each as a directory in an empty folder of this machine.
-
-    Spark must run on this machine. Rows that wait for the names of topics stay on disk until all are known.
-    """
-    pieces, work = _with_facts(_shuffle(backend_of(spark), work), work, wanted)
-    schemas = {table: ROW_TABLES[table] for table in wanted}
-    at_once = {table: schema for table, schema in schemas.items() if table not in WITH_TOPIC_IDS}
-    step = _tables_step(work, backend_of(spark), wanted)
-    write = partial(_write_tables, step=step, folder=str(folder), schemas=at_once)
-    rows = pieces.through_numbered(write).kept()
-    names = _topic_names(rows)
-    later = {table: schema for table, schema in schemas.items() if table in WITH_TOPIC_IDS}
-    if later:
-        rows.through_numbered(
-            partial(_write_named, names=names, folder=str(folder), schemas=later)
-        ).collected()
-    complete_parts(folder, schemas)
-
-
-def _tables_step(work: AnalysisWork, backend: Backend, wanted: Sequence[str]) -> Callable[..., Any]:
-    step = partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
-    return _watched(work, backend, step)
-
-
-def _topic_names(rows: Rows) -> dict[str, str]:
-    return tasks.topic_names(
-        pair for _, batch in _collected(rows.only("names")) for pair in tasks.name_pairs(batch)
-    )
-
-
-def _collected(rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
-    return ((name, batch) for name, blob in rows.collected() for batch in from_blob(blob))
-
-
-def _write_tables(
-    number: int,
-    blobs: Iterable[Blob],
-    step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]],
-    folder: str,
-    schemas: Mapping[str, pa.Schema],
-) -> Iterator[tuple[str, bytes]]:
-    for name, batch in write_parts(number, step(ordered_by_split(blobs)), folder, schemas):
-        yield name, to_blob(batch, compression="lz4")
-    release_memory()
-
-
-def _write_named(
-    number: int,
-    blobs: Iterable[tuple[str, bytes]],
-    names: Mapping[str, str],
-    folder: str,
-    schemas: Mapping[str, pa.Schema],
-) -> Iterator[tuple[str, bytes]]:
-    tables = (
-        (table, tasks.with_topics(rows, names) if names else rows)
-        for table, blob in blobs
-        if table in schemas
-        for rows in from_blob(blob)
-    )
-    yield from ((table, to_blob(rows)) for table, rows in write_parts(number, tables, folder, schemas))
-
-
-def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:
+def shuffled(backend: Backend, work: AnalysisWork) -> Rows:
     """Return the descriptors of pass one, shuffled to the partitions of pass two."""
     shares = work.shares(backend.cores)
     left = range(work.ahead.done if work.ahead else 0, len(work.splits))
@@ -275,7 +158,7 @@ def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:
     return backend.scan_and_shuffle(scan, left, count, shares.partitions, work.ahead)
 
 
-def _watched(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> Callable[..., Any]:
+def watched(work: AnalysisWork, backend: Backend, step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step that counts the bytes of pass two, and ends where the user ends the reading."""
     if work.meters:
         partitions = work.shares(backend.cores).partitions
@@ -339,9 +222,9 @@ def _figures(
         beside=is_lonely(work.sample, work.shares(backend.cores), backend.cores, work.packet_bytes),
     )
     step = (
-        partial(_over_blobs, step=_watched(work, backend, make))
+        partial(_over_blobs, step=watched(work, backend, make))
         if work.guess is None
-        else partial(_named_blobs, step=_watched(work, backend, partial(_figures_and_names, make=make)))
+        else partial(named_blobs, step=watched(work, backend, partial(_figures_and_names, make=make)))
     )
     return pieces.through(step).collected()
 
@@ -361,22 +244,18 @@ def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, b
     pa.default_memory_pool().release_unused()
 
 
-def _named_blobs(
+def named_blobs(
     blobs: Iterable[Blob], step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]]
 ) -> Iterator[tuple[str, bytes]]:
+    """Return the batches that a step makes of the descriptors of a partition, as blobs with their names."""
     for name, batch in step(ordered_by_split(blobs)):
         yield name, to_blob(batch, compression="lz4")
     release_memory()
 
 
-def _rows_of(
-    batches: Iterable[pa.RecordBatch], names: Mapping[str, str], finish: Finish | None, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for blob in batch[ROWS].to_pylist():
-            for rows in from_blob(blob):
-                named = tasks.with_topics(rows, names) if names else rows
-                yield (finish(named) if finish else named).cast(schema)
+def named_batches(rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return the batches of blobs, each with the name of its blob, to the driver."""
+    return ((name, batch) for name, blob in rows.collected() for batch in from_blob(blob))
 
 
 def _kept(pieces: Rows, work: AnalysisWork) -> Rows:
@@ -384,7 +263,7 @@ def _kept(pieces: Rows, work: AnalysisWork) -> Rows:
     return pieces if work.ahead and work.ahead.done == len(work.splits) else pieces.kept()
 
 
-def _with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) -> tuple[Rows, AnalysisWork]:
+def with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) -> tuple[Rows, AnalysisWork]:
     """Return the work with the names and captured schemas that it needs, learnt by a job.
 
     Its descriptors are kept for the next job.
@@ -399,7 +278,7 @@ def _with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) ->
         tasks.facts_step, splits=work.splits, keys=options.keys, names=needs_names, registry=has_payload
     )
     step = _until_stop(work, learn)
-    found = list(_collected(pieces.through(partial(_named_blobs, step=step))))
+    found = list(named_batches(pieces.through(partial(named_blobs, step=step))))
     if work.stop:
         work.stop.settle()
     registry, schemas = tasks.collect_registry(found), options.schemas

@@ -27,7 +27,7 @@ from kdissect.library.filter_arguments import (
     ports_of,
     time_fields,
 )
-from kdissect.spark import jobs
+from kdissect.spark import table_jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.backend import is_connect
 from kdissect.spark.connect import send_package
@@ -97,7 +97,7 @@ def load_tables(
             send_package(session)
         else:
             use_this_python(session)
-        tables = jobs.tables(session, work, list(LoadedTables._fields))
+        tables = table_jobs.tables(session, work, list(LoadedTables._fields))
     except Exception as error_of_spark:
         if not is_from_spark(error_of_spark):
             raise

@@ -1,14 +1,14 @@
 """Tables for SQL on this machine: workers write them as Parquet into a private directory, Spark reads that.
 
-In comes the work of a run, out go DataFrames over its public tables, with the types that `jobs.tables` gives
-them. Otherwise every row of every column would become an object of the JVM before a query looks at it. From
-Parquet, Spark reads only the columns that the query names, in batches. An aggregation over a million
+In comes the work of a run, out go DataFrames over its public tables, with the types that `table_jobs.tables`
+gives them. Otherwise every row of every column would become an object of the JVM before a query looks at it.
+From Parquet, Spark reads only the columns that the query names, in batches. An aggregation over a million
 exchanges takes 2.7 s in Spark this way, and 7.2 s the other way.
 
 Writing costs a tenth of dissecting, so all columns are written, whichever the query names.
 
 A record may hold a megabyte, and Spark would read hundreds of them at a time. So `records` stays with
-`jobs.tables`.
+`table_jobs.tables`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kdissect.spark import jobs
+from kdissect.spark import table_jobs
 from kdissect.tables.schemas import ROW_TABLES
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def parquet_tables(
     as long as the DataFrames are used.
     """
     folder.mkdir()
-    jobs.write_tables(session.sparkContext, work, wanted, folder)
+    table_jobs.write_tables(session.sparkContext, work, wanted, folder)
     session.conf.set("spark.sql.parquet.columnarReaderBatchSize", BATCH_ROWS)
     return {
         table: session.read.schema(from_arrow_schema(ROW_TABLES[table])).parquet((folder / table).as_uri())

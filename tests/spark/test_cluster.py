@@ -21,7 +21,7 @@ from kdissect.cli.context import prepare_run
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
-from kdissect.spark import jobs
+from kdissect.spark import jobs, table_jobs
 from kdissect.spark import tasks as steps
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.figures_step import summary_step
@@ -72,7 +72,7 @@ def test_the_same_tables(
     work = AnalysisWork(splits_of(SMALL, split_bytes=SMALL.stat().st_size // 7 + 1), partitions=7)
     target = TableDirectory(tmp_path / "tables")
     names = spread(TABLES, 2)
-    target.write(jobs.tables(far.session(), work, names), TableFormat.PARQUET)
+    target.write(table_jobs.tables(far.session(), work, names), TableFormat.PARQUET)
     found = read(tmp_path / "tables", names)
     for name in names:
         assert found[name].equals(in_order(expected[name])), name
@@ -93,7 +93,9 @@ def test_executors_survey_and_write(
     found = index_captures(files, 40_000, range_bytes=size // 10, run=run)
     assert found == index_captures(files, 40_000, range_bytes=size // 10)
     target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
-    target.write(jobs.tables(far.session(), AnalysisWork(found.splits), ["connections"]), TableFormat.PARQUET)
+    target.write(
+        table_jobs.tables(far.session(), AnalysisWork(found.splits), ["connections"]), TableFormat.PARQUET
+    )
     target.abandon()
     folder = tmp_path / "tables" / "connections"
     assert (folder / "_SUCCESS").exists()
@@ -112,7 +114,7 @@ def test_compressed_captures_are_unpacked_for_all(
     with pytest.raises(InputError, match="a cluster cannot read compressed captures"):
         prepare_run(far, parse(command), [str(packed)])
     chosen = parse([*command, "--spool", str(shared), "--split-bytes", "400k"])
-    found = jobs.tables(far.session(), prepare_run(far, chosen, [str(packed)]).work, ["exchanges"])
+    found = table_jobs.tables(far.session(), prepare_run(far, chosen, [str(packed)]).work, ["exchanges"])
     (folder,) = shared.iterdir()
     rows = pa.Table.from_pylist([row.asDict() for row in found["exchanges"].collect()], TABLES["exchanges"])
     expected = dissected(splits_of(CAPTURE))["exchanges"]
@@ -126,7 +128,7 @@ def test_an_executor_that_dies_while_tables_are_written_changes_nothing(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
     work = AnalysisWork(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 8), partitions=16)
-    found = jobs.tables(far.session(), work, ["exchanges"])
+    found = table_jobs.tables(far.session(), work, ["exchanges"])
     target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
     with half_way(far, 16, cluster.kill_executor):
         target.write(found, TableFormat.PARQUET)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.index.splits import Split
-from kdissect.spark import jobs
+from kdissect.spark import table_jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.parquet_tables import LARGE_ROWS, parquet_tables
 from kdissect.spark.session import Engine
@@ -22,7 +22,7 @@ def test_rows_and_types_are_those_of_the_other_way(
     engine: Engine, splits_of: Callable[..., tuple[Split, ...]], tmp_path: Path
 ) -> None:
     work = AnalysisWork(splits_of(CAPTURE, split_bytes=300_000), partitions=3)
-    plain = jobs.tables(engine.session(), work, list(TABLES))
+    plain = table_jobs.tables(engine.session(), work, list(TABLES))
     quick = parquet_tables(engine.session(), work, list(TABLES), tmp_path / "tables")
     for name, frame in plain.items():
         assert quick[name].dtypes == frame.dtypes

@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
-from kdissect.spark import jobs
+from kdissect.spark import table_jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.queries import (
     COMPILED_FROM,
@@ -39,7 +39,7 @@ JOIN = """
 def test_a_join_is_what_the_rows_add_up_to(
     engine: Engine, splits_of: Callable[..., tuple[Split, ...]], whole: Callable[..., Tables]
 ) -> None:
-    tables = jobs.tables(
+    tables = table_jobs.tables(
         engine.session(), AnalysisWork(splits_of(CAPTURE), partitions=3), ["connections", "partitions"]
     )
     found = [tuple(row) for row in run_query(engine.session(), tables, JOIN).collect()]
@@ -57,7 +57,7 @@ def test_a_compiled_query_returns_the_same(
     engine: Engine, splits_of: Callable[..., tuple[Split, ...]]
 ) -> None:
     session = engine.session().newSession()
-    tables = jobs.tables(session, AnalysisWork(splits_of(CAPTURE)), ["connections", "partitions"])
+    tables = table_jobs.tables(session, AnalysisWork(splits_of(CAPTURE)), ["connections", "partitions"])
     compile_query(session, COMPILED_FROM - 1)
     assert not COMPILING.items() <= {name: session.conf.get(name) for name in COMPILING}.items()
     interpreted = run_query(session, tables, JOIN)

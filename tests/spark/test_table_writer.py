@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from kdissect.capture.index.splits import Split
 from kdissect.errors import OutputError
-from kdissect.spark import jobs
+from kdissect.spark import table_jobs
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.table_writer import (
@@ -42,7 +42,7 @@ def test_exported_tables_are_the_same_in_every_format(
     work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
     for format in spread(TableFormat, 2):
         target = TableDirectory(tmp_path / format)
-        target.write(jobs.tables(engine.session(), work, list(TABLES)), format)
+        target.write(table_jobs.tables(engine.session(), work, list(TABLES)), format)
         assert sorted(path.name for path in (tmp_path / format).iterdir()) == sorted(TABLES)
         for name, table in expected.items():
             found = READERS[format](tmp_path / format / name, TABLES[name])
@@ -56,7 +56,7 @@ def test_workers_write_what_spark_writes(
     expected = dissected(splits_of(FIRST))
     work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
     target = TableDirectory(tmp_path / "tables")
-    target.fill(partial(jobs.write_tables, engine.context(), work, list(TABLES)))
+    target.fill(partial(table_jobs.write_tables, engine.context(), work, list(TABLES)))
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(TABLES)
     for name, table in expected.items():
         found = READERS[TableFormat.PARQUET](tmp_path / "tables" / name, TABLES[name])
@@ -75,7 +75,7 @@ def test_tables_at_a_uri(
     for wanted in (["exchanges", "connections"], ["exchanges"]):
         target = table_target(place, len(wanted) == 1, near=True)
         target.write(
-            jobs.tables(engine.session(), AnalysisWork(splits_of(FIRST)), wanted), TableFormat.PARQUET
+            table_jobs.tables(engine.session(), AnalysisWork(splits_of(FIRST)), wanted), TableFormat.PARQUET
         )
         target.abandon()
         names = [one.base_name for one in system.get_file_info(fs.FileSelector("captures/tables"))]
