@@ -13,8 +13,8 @@ from kdissect.protocol.api_keys import ADMIN, READ, SECURITY, ApiKey
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import BROKERS_OWN
+from kdissect.report.signals.dense_spans import dense_span
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
-from kdissect.report.signals.load_signals import dense_span
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.named_rows import client_rows, server_rows
 from kdissect.report.signals.signal_context import SignalContext

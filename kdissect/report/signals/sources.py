@@ -9,6 +9,7 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.address_signals import ADDRESS_KINDS, address_signals
 from kdissect.report.signals.capture_gaps import without_gaps
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
+from kdissect.report.signals.connection_storms import CONNECTION_KINDS, connection_storms
 from kdissect.report.signals.cut_signals import CUT_KINDS, cut_signals
 from kdissect.report.signals.deserted_signals import DESERTED_KINDS, deserted_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
@@ -77,6 +78,7 @@ SOURCES: tuple[Source, ...] = (
     cut_signals,
     transaction_signals,
     load_signals,
+    connection_storms,
     query_signals,
     position_signals,
     reread_signals,
@@ -116,6 +118,7 @@ ALL_KINDS = (
     *CUT_KINDS,
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
+    *CONNECTION_KINDS,
     *QUERY_KINDS,
     *POSITION_KINDS,
     *REREAD_KINDS,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.report.signals.load_signals import WINDOW_NS, dense_span
+from kdissect.report.signals.dense_spans import WINDOW_NS, dense_span
 
 SECOND = 10**9
 Pairs = list[tuple[int, int]]
