@@ -1,4 +1,4 @@
-"""Lines of at most 110 characters, functions of at most 60 lines, a README of at most 120 lines.
+"""Lines of at most 110 characters, functions of 60 lines, modules of 400, a README of 120 lines.
 
 The formatter leaves comments and docstrings alone, and the linter leaves whole what it cannot break; this
 does neither.
@@ -12,6 +12,7 @@ from tests.structure.project import Finding, Project
 
 LINE = 110
 FUNCTION = 60
+MODULE = 400
 README = 120
 
 ADDRESS = re.compile(r"\s*(#:? )?<?https?://\S+")
@@ -36,6 +37,14 @@ def function_length(project: Project) -> Iterator[Finding]:
             if lines > FUNCTION and not project.allows("function-length", name):
                 sentence = f"{node.name} has {lines} lines, {FUNCTION} are allowed"
                 yield source.at(node.lineno, "function-length", sentence)
+
+
+def module_length(project: Project) -> Iterator[Finding]:
+    """Yield the modules of the package that have too many lines."""
+    for source in project.product:
+        if len(source.lines) > MODULE:
+            sentence = f"{len(source.lines)} lines, {MODULE} are allowed"
+            yield source.at(MODULE + 1, "module-length", sentence)
 
 
 def readme_length(project: Project) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from tests.structure.dependencies import dependencies
 from tests.structure.docstrings import docstring_verb
 from tests.structure.documents import generated, links, table_rows
 from tests.structure.imports import import_circles
-from tests.structure.lengths import function_length, line_length, readme_length
+from tests.structure.lengths import function_length, line_length, module_length, readme_length
 from tests.structure.mirror import module_tests
 from tests.structure.names import class_names, module_names
 from tests.structure.project import EXCEPTIONS, Finding, Project
@@ -26,6 +26,7 @@ RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
     "dependency": dependencies,
     "link": links,
     "table-row": table_rows,
+    "module-length": module_length,
     "readme-length": readme_length,
     "generated": generated,
 }

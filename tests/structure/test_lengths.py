@@ -1,7 +1,7 @@
 """Lines, functions and READMEs that are too long."""
 
 from tests.structure.conftest import Make
-from tests.structure.lengths import function_length, line_length, readme_length
+from tests.structure.lengths import function_length, line_length, module_length, readme_length
 from tests.structure.rules import check
 
 ADDRESS = "https://example.org/" + "a" * 100
@@ -42,6 +42,17 @@ def test_a_listed_function_may_be_long(make: Make) -> None:
     listed = '[[function-length]]\nname = "kdissect/a.py:f"\nreason = "Split, it is slower."\n'
     files = {"kdissect/a.py": function(61), "tests/structure/exceptions.toml": listed}
     assert not check(make(files), ["function-length"])
+
+
+def test_a_module_that_is_too_long(make: Make) -> None:
+    files = {
+        "kdissect/a.py": "x = 1\n" * 401,
+        "kdissect/b.py": "x = 1\n" * 400,
+        "tests/c.py": "x = 1\n" * 401,
+    }
+    assert [str(finding) for finding in module_length(make(files))] == [
+        "kdissect/a.py:401: module-length: 401 lines, 400 are allowed"
+    ]
 
 
 def test_a_readme_that_is_too_long(make: Make) -> None:

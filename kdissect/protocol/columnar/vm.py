@@ -19,8 +19,6 @@ these functions become part of the one compiled loop.
 
 from typing import Any
 
-import numpy as np
-
 from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
 from kdissect.protocol.columnar.vm_rows import (
     begin_message,
@@ -34,33 +32,32 @@ from kdissect.protocol.columnar.vm_state import (
     CUT,
     ENDS_EARLY,
     LEFT_OVER,
-    NEGATIVE,
     NONE,
+    OP_ARRAY,
+    OP_BLOCK,
+    OP_END_TAG,
+    OP_ENTER,
+    OP_FALLBACK,
+    OP_NEXT,
+    OP_NODE,
+    OP_OPTION,
+    OP_RECORDS,
+    OP_ROW,
+    OP_TAG,
+    OP_TAGS,
+    OP_TOPIC,
     OPTION,
-    PRODUCER_BITS,
-    PRODUCER_EPOCH,
-    PRODUCER_ID,
     ROW_FIRST,
     TAG_ORDER,
     TAG_SIZE,
-    VARINT,
     VERDICT_WIDTH,
 )
+from kdissect.protocol.columnar.vm_values import op_block, op_value, read_size, size_fault
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
-from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, uint16_at, uvarint_at
-from kdissect.protocol.records.batch_summary import MAGIC, summarise
-from kdissect.protocol.records.batch_summary import PRODUCER_EPOCH as SUMMARY_EPOCH
-from kdissect.protocol.records.batch_summary import PRODUCER_ID as SUMMARY_PRODUCER
-
-# Kernels know plain numbers only; a test holds these against Op.
-OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7)
-OP_ARRAY, OP_NEXT, OP_OPTION, OP_TAGS, OP_TAG, OP_CASE, OP_END_TAG = range(7, 14)
-OP_ENTER, OP_ROW, OP_TOPIC, OP_NODE, OP_FALLBACK, OP_END, OP_BLOCK = range(14, 21)
+from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 
 USED_WIDTH = 6
 ROWS, NODES, ROWS_WANTED, NODES_WANTED, TEXT, SUMMARIES = range(USED_WIDTH)  # of `used`
-NULL, BELOW_NULL = -1, -3  # the latter beside the ways in which a varint goes wrong
 SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
 
@@ -147,10 +144,10 @@ def _run(
         op, number, at_row = table[row, 0], table[row, 1], row
         field_at = offset
         if op <= OP_RECORDS:
-            offset, fault = _op_value(table, row, arena, offset, readable, limit, tally, registers, summary)
+            offset, fault = op_value(table, row, arena, offset, readable, limit, tally, registers, summary)
             row += 1
         elif op == OP_BLOCK:
-            offset, row = _op_block(table, row, arena, offset, readable, tally, registers)
+            offset, row = op_block(table, row, arena, offset, readable, tally, registers)
         elif op == OP_NEXT:
             row = entry + number if _op_next(stack[table[row, 4]]) else row + 1
         elif op == OP_TAGS:
@@ -182,107 +179,6 @@ def _run(
         else:
             return _op_end(arena, offset, number, readable, limit), field_at, at_row
     return fault, field_at, at_row
-
-
-@jit_inline
-def _op_value(
-    table: Any,
-    row: int,
-    arena: Any,
-    offset: int,
-    readable: int,
-    limit: int,
-    tally: Any,
-    registers: Any,
-    summary: Any,
-) -> Any:
-    """Read a value of some size. Return the position behind it, and a fault."""
-    op, number = table[row, 0], table[row, 1]
-    size = number
-    if op >= OP_SIZED:
-        size, offset = _size_at(arena, offset, readable, number)
-        if offset < 0:
-            return offset, _size_fault(offset, readable < limit)
-        if op == OP_STEP:
-            size = max(size, 0) * table[row, 2]
-            if size > limit - offset:
-                return offset, COUNT
-        if size == NULL:
-            return offset, NONE
-    elif size < 0:
-        size = -size
-    fault = NONE
-    if offset + size > readable:
-        fault = CUT if offset + size <= limit else ENDS_EARLY
-    if op == OP_RECORDS:
-        available = min(offset + size, readable)
-        summarise(arena, offset, available, available if fault == ENDS_EARLY else offset + size, summary)
-        if summary[MAGIC] == 2:
-            registers[PRODUCER_ID] = summary[SUMMARY_PRODUCER]
-            registers[PRODUCER_EPOCH] = summary[SUMMARY_EPOCH]
-            tally.present |= PRODUCER_BITS
-        if fault == ENDS_EARLY:
-            size = available - offset
-    elif fault != NONE:
-        return offset, fault
-    if op == OP_INTEGER or op == OP_ERROR:
-        _keep_number(table, row, _integer_at(arena, offset, number), tally, registers)
-    elif op != OP_SKIP and op != OP_STEP:
-        _keep_span(table, row, offset, size, tally, registers)
-    return offset + size, fault
-
-
-@jit_inline
-def _op_block(
-    table: Any, row: int, arena: Any, offset: int, readable: int, tally: Any, registers: Any
-) -> Any:
-    """Read fields of a fixed size if their bytes are all there.
-
-    Return the position behind them, and the row behind theirs; else the same position, and their first row.
-    """
-    if offset + table[row, 1] > readable:
-        return offset, row + 1
-    stop = row + 1 + table[row, 2]
-    for at in range(row + 1, stop):
-        op, number = table[at, 0], table[at, 1]
-        if op == OP_INTEGER or op == OP_ERROR:
-            _keep_number(table, at, _integer_at(arena, offset, number), tally, registers)
-        elif op != OP_SKIP:
-            _keep_span(table, at, offset, number, tally, registers)
-        offset += abs(number)
-    return offset, stop
-
-
-@jit_inline
-def _keep_number(table: Any, row: int, value: int, tally: Any, registers: Any) -> None:
-    """Put an integer into the registers of its row."""
-    keep, keep_too = table[row, 2], table[row, 3]
-    if keep >= 0 and not (table[row, 4] and tally.present >> keep & 1):
-        registers[keep] = value
-        tally.present |= 1 << int(keep)
-    if keep_too >= 0:
-        registers[keep_too] = value
-        tally.present |= 1 << int(keep_too)
-    if table[row, 0] == OP_ERROR:
-        tally.error_seen = 1
-        if value != 0:
-            tally.error_count += 1
-            if tally.error_code == 0:
-                tally.error_code = int(value)
-
-
-@jit_inline
-def _keep_span(table: Any, row: int, start: int, size: int, tally: Any, registers: Any) -> None:
-    """Put the start and size of bytes into the registers of their row."""
-    keep, keep_too = table[row, 2], table[row, 3]
-    if keep >= 0 and not (table[row, 4] and tally.present >> keep & 1):
-        registers[keep] = start
-        registers[keep + 1] = size
-        tally.present |= 1 << int(keep)
-    if keep_too >= 0:
-        registers[keep_too] = start
-        registers[keep_too + 1] = size
-        tally.present |= 1 << int(keep_too)
 
 
 @jit_inline
@@ -325,7 +221,7 @@ def _op_tags(table: Any, row: int, arena: Any, offset: int, readable: int, limit
         return offset + 1, True, NONE
     count, behind = uvarint_at(arena, offset, readable)
     if behind < 0:
-        return offset, False, _size_fault(behind, readable < limit)
+        return offset, False, size_fault(behind, readable < limit)
     if count * SMALLEST_TAGGED > limit - behind:
         return behind, False, COUNT
     scope = stack[table[row, 4]]
@@ -337,9 +233,9 @@ def _op_tags(table: Any, row: int, arena: Any, offset: int, readable: int, limit
 @jit_inline
 def _op_array(table: Any, row: int, arena: Any, offset: int, readable: int, limit: int, stack: Any) -> Any:
     """Open a loop: return the position of the first element, whether there is none, and a fault."""
-    count, behind = _size_at(arena, offset, readable, table[row, 1])
+    count, behind = read_size(arena, offset, readable, table[row, 1])
     if behind < 0:
-        return offset, False, _size_fault(behind, readable < limit)
+        return offset, False, size_fault(behind, readable < limit)
     if count * table[row, 3] > limit - behind:
         return behind, False, COUNT
     stack[table[row, 4]].left = int(count)
@@ -359,10 +255,10 @@ def _op_tag(table: Any, row: int, arena: Any, offset: int, readable: int, limit:
     scope.left -= 1
     tag, size_at = uvarint_at(arena, offset, readable)
     if size_at < 0:
-        return -1, offset, limit, offset, _size_fault(size_at, readable < limit)
+        return -1, offset, limit, offset, size_fault(size_at, readable < limit)
     size, value_at = uvarint_at(arena, size_at, readable)
     if value_at < 0:
-        return -1, offset, limit, size_at, _size_fault(value_at, readable < limit)
+        return -1, offset, limit, size_at, size_fault(value_at, readable < limit)
     if tag <= scope.last_tag or value_at + size > limit:
         return -1, offset, limit, offset, TAG_ORDER if tag <= scope.last_tag else ENDS_EARLY
     scope.last_tag = int(tag)
@@ -398,41 +294,6 @@ def _op_option(arena: Any, offset: int, readable: int, limit: int) -> Any:
     if arena[offset] != ABSENT_STRUCT and arena[offset] != PRESENT_STRUCT:
         return False, OPTION
     return arena[offset] == PRESENT_STRUCT, NONE
-
-
-@jit_inline
-def _size_at(arena: Any, offset: int, readable: int, prefix: int) -> Any:
-    """Read a length or count, NULL for null.
-
-    Return it with the position behind it, which is below 0 if it cannot be read.
-    """
-    if prefix == 0:
-        size, behind = uvarint_at(arena, offset, readable)
-        return size - 1, behind
-    if offset + prefix > readable:
-        return np.int64(0), np.int64(VARINT_ENDS)
-    size = int16_at(arena, offset) if prefix == 2 else int32_at(arena, offset)
-    return size, offset + prefix if size >= NULL else np.int64(BELOW_NULL)
-
-
-@jit_inline
-def _size_fault(behind: int, cut: bool) -> int:
-    """Return why a size could not be read."""
-    if behind == VARINT_ENDS:
-        return CUT if cut else ENDS_EARLY
-    return NEGATIVE if behind == BELOW_NULL else VARINT
-
-
-@jit_inline
-def _integer_at(arena: Any, offset: int, kind: int) -> Any:
-    """Return an integer of `kind` bytes; a negative kind stands for an unsigned integer."""
-    if kind == 4:
-        return int32_at(arena, offset)
-    if kind == 8:
-        return int64_at(arena, offset)
-    if kind == 1:
-        return int8_at(arena, offset)
-    return int16_at(arena, offset) if kind == 2 else uint16_at(arena, offset)
 
 
 @jit_inline

@@ -1,4 +1,4 @@
-"""The numbers that a walk works with: its registers, the columns it writes, and the faults it may find.
+"""The numbers that a walk works with: operations, registers, columns that it writes, faults that it may find.
 
 Kernels can use plain numbers only, so the members of `Reason` stand here as numbers too.
 """
@@ -55,6 +55,11 @@ REASONS = {
 }
 (NONE, UNKNOWN_KEY, UNKNOWN_VERSION, ENDS_EARLY, CUT, NEGATIVE, COUNT, VARINT) = range(8)
 (OPTION, TAG_ORDER, TAG_SIZE, LEFT_OVER, TOO_MANY) = range(8, 13)
+
+# Kernels know plain numbers only; a test holds these against Op.
+OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7)
+OP_ARRAY, OP_NEXT, OP_OPTION, OP_TAGS, OP_TAG, OP_CASE, OP_END_TAG = range(7, 14)
+OP_ENTER, OP_ROW, OP_TOPIC, OP_NODE, OP_FALLBACK, OP_END, OP_BLOCK = range(14, 21)
 
 DEPTH = 16  # of loops and tagged fields inside one another; the schema needs 7
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import kdissect.protocol.columnar.vm as walk_module
 import kdissect.protocol.columnar.vm_state as state_module
+import kdissect.protocol.columnar.vm_state as walk_module
 from kdissect.protocol.columnar.assembler import Op
 from kdissect.protocol.columnar.registers import (
     ROW_SLOTS,
