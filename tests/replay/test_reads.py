@@ -45,11 +45,18 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-PACES = [(pace, Groups.FULL) for pace in Pace] + [(pace, Groups.SIMPLE) for pace in reversed(Pace)]
-"""Each takes half a minute. Every pace, and simple groups as soon as possible, are enough for most runs."""
+PACES = [
+    (pace, groups)
+    for pace in (Pace.ASAP, Pace.SCHEDULE, Pace.THINK)
+    for groups in (Groups.FULL, Groups.SIMPLE)
+]
+"""Each takes half a minute. Most runs try both kinds of groups as soon as possible, and full ones on schedule.
+
+`test_share_groups` has the third pace.
+"""
 
 
-@pytest.mark.parametrize(("pace", "groups"), thorough_after(len(Pace) + 1, PACES))
+@pytest.mark.parametrize(("pace", "groups"), thorough_after(3, PACES))
 def test_clients_read_and_commit_what_they_did_in_the_capture(
     recording: Path, target: SecuredCluster, tmp_path: Path, pace: Pace, groups: Groups
 ) -> None:

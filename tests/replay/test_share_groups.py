@@ -9,6 +9,7 @@ import pytest
 
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.replay.settings import Groups, Pace
+from tests.helpers.tiers import thorough_after
 from tests.lab import releases
 from tests.lab.cluster import KraftCluster
 from tests.lab.maven import LabUnavailable, jars
@@ -43,7 +44,7 @@ def acquired(played: Played) -> int:
     return sum(entry.get("acquired", 0) for entry in digests)
 
 
-@pytest.mark.parametrize("pace", list(Pace))
+@pytest.mark.parametrize("pace", thorough_after(1, [Pace.THINK, Pace.ASAP, Pace.SCHEDULE]))
 def test_a_group_reads_what_it_read_in_the_capture(broker: KraftCluster, tmp_path: Path, pace: Pace) -> None:
     asked = settings(
         broker,

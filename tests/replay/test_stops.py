@@ -97,7 +97,7 @@ def wait_until_sending(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "step", "told", "stop"), thorough_after(2, PHASES))
+@pytest.mark.parametrize(("command", "step", "told", "stop"), thorough_after(1, PHASES))
 def test_a_signal_ends_every_other_phase_with_a_sentence(
     tmp_path: Path, command: str, step: str, told: str, stop: signal.Signals
 ) -> None:

@@ -54,7 +54,7 @@ def replayed_here(log: Path, target: str, out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.thorough  # test_machines_run does this with processes, test_replay_machines with a local Spark
 def test_executors_come_to_the_verdict_of_one_process(tmp_path: Path) -> None:
     make_log([str(CAPTURES / "steady.pcapng")], tmp_path / "log")
     (tmp_path / "cluster").mkdir()

@@ -106,6 +106,7 @@ print(spark.read.format("kdissect").option("table", "connections").load(sys.argv
 """
 
 
+@pytest.mark.thorough
 def test_a_data_source_in_a_session_of_a_python_that_is_not_activated() -> None:
     done = subprocess.run(
         [sys.executable, "-c", REGISTERED, str(SMALL)],

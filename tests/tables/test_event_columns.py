@@ -8,12 +8,13 @@ from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables import build, events, long_polls
 from kdissect.tables.message_columns import MessageColumns
 from tests.helpers import recorded
+from tests.helpers.tiers import thorough_after
 
-NAMES = ("rebalances.pcapng", "transactions.pcapng", "cluster-life.pcapng", "old-broker.pcap")
+NAMES = ("rebalances.pcapng", "old-broker.pcap", "transactions.pcapng", "cluster-life.pcapng")
 DAMAGED = 0.01  # of all bytes
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thorough_after(2, NAMES))
 def test_columns_are_what_the_codec_decodes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     compared: list[int] = []

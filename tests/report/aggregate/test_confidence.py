@@ -8,6 +8,7 @@ import pytest
 
 from kdissect.report.aggregate.confidence import confidence_ranks
 from kdissect.report.query.figures import exact_latencies
+from tests.helpers.tiers import thorough_after
 
 
 def holds(count: int, part: Fraction, low: int, high: int) -> Fraction:
@@ -27,7 +28,7 @@ def test_ranks_that_books_print(count, per_mille, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [6, 25, 117, 368, 900, 3000])
+@pytest.mark.parametrize("count", thorough_after(5, [6, 25, 117, 368, 900, 3000]))
 @pytest.mark.parametrize("per_mille", [500, 900, 990])
 def test_ranks_are_as_tight_as_the_confidence_allows(count, per_mille):
     found = confidence_ranks(count, per_mille)
