@@ -48,25 +48,32 @@ def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, r
     Return the offset of each segment's bytes in the array of `room`. `streams` is that of `plan`. Raise
     CaptureChanged when the file is shorter by now.
     """
-    lengths = segments[CAPTURED]
-    wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
-    if COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled:
-        with open_storage(path) as source:
-            if source.descriptor is not None:
-                return _read_in_order(source.descriptor, path, segments, counts, streams, room)
-    if are_many(filled) and _spread(segments, counts) < DENSE * wanted:
-        with open_storage(path) as source:
-            if source.descriptor is not None:
-                out, offset = room(wanted)
-                taken, positions = take_from_windows(source.descriptor, segments, counts, out)
-                if taken == SHORTER:
-                    raise CaptureChanged(f"{path} became shorter while it was read")
-                if taken != UNORDERED:
-                    return positions + offset
-    starts, stops, positions = plan(segments[OFFSET], lengths, streams)
+    taken = _read_compiled(path, segments, counts, streams, room)
+    if taken is not None:
+        return taken
+    starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], streams)
     out, offset = room(int((stops - starts).sum()))
     read_ranges(path, starts, stops, out)
     return positions + offset
+
+
+def _read_compiled(path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room) -> Int64s | None:
+    """Return what `read_payload` does, None if no compiled loop is for these segments."""
+    lengths = segments[CAPTURED]
+    wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
+    are_long = COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled
+    if not are_long and not (are_many(filled) and _spread(segments, counts) < DENSE * wanted):
+        return None
+    with open_storage(path) as source:
+        if source.descriptor is None:
+            return None
+        if are_long:
+            return _read_in_order(source.descriptor, path, segments, counts, streams, room)
+        out, offset = room(wanted)
+        taken, positions = take_from_windows(source.descriptor, segments, counts, out)
+    if taken == SHORTER:
+        raise CaptureChanged(f"{path} became shorter while it was read")
+    return None if taken == UNORDERED else positions + offset
 
 
 def _read_in_order(
