@@ -10,11 +10,8 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
-from kdissect.report.findings.finding_context import (
-    ConsumerLag,
-    FindingContext,
-    Judgement,
-)
+from kdissect.report.findings.finding_context import FindingContext, Judgement
+from kdissect.report.findings.observations import ConsumerLag
 from kdissect.report.model.findings import Evidence
 from kdissect.report.wording import counted
 from kdissect.text import format_duration, format_share
