@@ -28,10 +28,10 @@ from kdissect.report.aggregate.partial_rows import (
     packed_rows,
     plain_rows,
     roll_up,
+    sort_rows,
 )
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
-    CALLS,
     CONNECTION_FACTS,
     FINDING_INPUTS,
     FIRST_SEEN,
@@ -55,9 +55,6 @@ from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
 CONNECTION = "connection"
-ORDERED = (CALLS.name, CONNECTION_FACTS.name)
-"""Large tables that a report needs in the order of their keys."""
-
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial in transport: one row for each table, which is an Arrow IPC stream."""
 
@@ -66,7 +63,7 @@ PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 class Partial:
     """A mergeable report: one table for each kind of table that has rows, of Arrow or of arrays."""
 
-    tables: Mapping[str, pa.Table | ArrayBatch]
+    tables: dict[str, pa.Table | ArrayBatch]
     _columns: dict[str, TableColumns] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def table(self, kind: PartialTable) -> pa.Table:
@@ -78,6 +75,22 @@ class Partial:
         if kind.name not in self._columns:
             self._columns[kind.name] = TableColumns(array_rows(kind, self._rows(kind)))
         return self._columns[kind.name]
+
+    def count(self, kind: PartialTable) -> int:
+        """Return the number of rows of a table."""
+        return int(self._rows(kind).num_rows)
+
+    def ordered(self, kind: PartialTable) -> TableColumns:
+        """Return the columns of a table in the order of its keys, and keep its rows in that order.
+
+        If nobody asked for them before, no column is kept in both orders.
+        """
+        if kind.name in self._columns:
+            self._columns[kind.name] = sort_rows(kind, self._columns[kind.name])
+            self.tables[kind.name] = self._columns[kind.name].table
+        elif kind.name in self.tables:
+            self.tables[kind.name] = order_rows(kind, self.tables[kind.name])
+        return self.columns(kind)
 
     def _rows(self, kind: PartialTable) -> pa.Table | ArrayBatch:
         return self.tables.get(kind.name, kind.schema.empty_table())
@@ -189,8 +202,7 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
-        rows = _unpacked(ALL_TABLES[name], packed.pop(name))
-        merged[name] = order_rows(ALL_TABLES[name], rows) if name in ORDERED else rows
+        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdissect.report import partials
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.network_tables import STANDSTILLS
-from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
+from kdissect.report.aggregate.partial_rows import sort_rows
+from kdissect.report.aggregate.partial_tables import CALLS, PARTIAL_TABLES
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
@@ -55,6 +57,25 @@ def test_through_arrow_and_back():
     coded = (to_arrow(summarise(part), packed=True) for part in dealt)
     assert rows_of(from_arrow(coded)) == rows_of(merge(map(summarise, dealt)))
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_rows_stay_in_order_for_all_who_ask_later(known):
+    rng = np.random.default_rng(8)
+    partial = summarise(synthetic.tables(rng, 300))
+    rows, wanted = rows_of(partial), sort_rows(CALLS, TableColumns(partial.table(CALLS))).dicts()
+    before = partial.columns(CALLS) if known else None
+    ordered = partial.ordered(CALLS)
+    assert ordered.dicts() == wanted
+    assert partial.columns(CALLS) is partial.ordered(CALLS) is ordered
+    assert rows_of(partial) == rows
+    assert before is None or sorted(map(repr, before.dicts())) == rows[CALLS.name]
+    assert partial.count(CALLS) == len(wanted)
+
+
+def test_no_rows_are_in_order():
+    assert EMPTY.ordered(CALLS).rows == EMPTY.count(CALLS) == 0
+    assert not EMPTY.tables
 
 
 def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):

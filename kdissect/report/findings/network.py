@@ -98,7 +98,7 @@ def _service_medians(context: FindingContext) -> dict[HostPair, int]:
 
 def behind_long_poll(context: FindingContext) -> Judgement | None:
     """Clients with 10 or more requests that waited behind a Fetch for data on the same connection."""
-    calls = context.calls.calls
+    calls = context.calls.each
     polling = calls.bools("idle_wait") & (calls.ints("api_key") == ApiKey.FETCH)
     shared = set(calls.ints("connection")[polling].tolist())
     requests = [request for request in context.of_kind("behind") if request.location.connection in shared]

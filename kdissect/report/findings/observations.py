@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.protocol.error_codes import error_name
@@ -124,14 +123,18 @@ class Clients(NamedTuple):
 
 
 class Observations:
-    """The observations of a capture, from rows of FINDING_INPUTS in the order of time.
+    """The observations of a capture, from some rows of FINDING_INPUTS in the order of time.
 
     A capture may have 100,000 of a kind, and few rules look at each of them. So those of a kind are made when
     a rule asks for them, and `by_client` makes few.
     """
 
-    def __init__(self, columns: TableColumns, facts: ConnectionFacts, topics: TopicNames) -> None:
-        self._columns, self._facts, self._topics = columns, facts, topics
+    def __init__(
+        self, columns: TableColumns, rows: Int64s, facts: ConnectionFacts, topics: TopicNames
+    ) -> None:
+        self._columns, self._rows, self._facts, self._topics = columns, rows, facts, topics
+        kinds = columns.text("kind")
+        self._kinds, self._kind = kinds.texts.to_pylist(), kinds.numbers[rows]
         self._made: dict[str, list[Observation]] = {}
 
     def of_kind(self, kind: str) -> list[Observation]:
@@ -139,7 +142,7 @@ class Observations:
         if kind not in self._large_kinds:
             return self._few.get(kind, [])
         if kind not in self._made:
-            self._made[kind] = self._make(self._rows_of(kind))
+            self._made[kind] = self._make(self._columns.take(self._rows_of(kind)))
         return self._made[kind]
 
     def by_client(self, kind: str, most: int) -> Clients:
@@ -147,9 +150,10 @@ class Observations:
 
         Of 100,000 observations only the first of each client is made, which takes 0.04 s in place of 0.6.
         """
-        columns = self._rows_of(kind)
-        if not columns.rows:
+        own = self._rows_of(kind)
+        if not len(own):
             return Clients([], Rest())
+        columns = self._columns.take(own)
         clients = name_distinct(client_text, *_client_columns(columns, self._facts))
         groups = group_rows(encode(clients))
         exchanges = sum_by_group(groups, columns.ints("exchanges"))
@@ -158,23 +162,20 @@ class Observations:
         order = np.lexsort((names.ranks(), -exchanges))[:most]
         is_named = np.zeros(groups.count, bool)
         is_named[order] = True
-        rows = np.flatnonzero(is_named[groups.of])
-        first, servers = self._first(columns, groups, rows), self._servers(columns, groups, rows)
+        named, times = is_named[groups.of], columns.ints("first_ns")
+        first = self._first(own[named & (times == times[groups.first][groups.of])])
+        servers = self._servers(columns, groups, np.flatnonzero(named))
         sums = [
             ClientSum(name, int(exchanges[at]), first[name], int(last_ns[at]), servers[at])
             for at, name in zip(order.tolist(), names.take(order).tolist(), strict=True)
             if name is not None
         ]
-        return Clients(sums, _rest(columns.filter(~is_named[groups.of]), groups.count - len(sums)))
+        return Clients(sums, _rest(columns.filter(~named), groups.count - len(sums)))
 
-    def _first(self, columns: TableColumns, groups: RowGroups, rows: Int64s) -> dict[str, Observation]:
-        """Return the first observation among some rows by client.
-
-        Rows are in the order of time. Those of one moment have an order only when they are made.
-        """
-        times = columns.ints("first_ns")
+    def _first(self, rows: Int64s) -> dict[str, Observation]:
+        """Return the first observation of each client; rows of one moment have an order when made."""
         first: dict[str, Observation] = {}
-        for one in self._make(columns.take(rows[times[rows] == times[groups.first][groups.of[rows]]])):
+        for one in self._make(self._columns.take(rows)):
             first.setdefault(one.client, one)
         return first
 
@@ -193,23 +194,24 @@ class Observations:
 
     @cached_property
     def _large_kinds(self) -> frozenset[str]:
-        kinds = self._columns.text("kind")
-        counts = np.bincount(kinds.numbers, minlength=len(kinds.texts))
-        return frozenset(kinds.texts.take(pa.array(np.flatnonzero(counts > FEW))).to_pylist())
+        counts = np.bincount(self._kind, minlength=len(self._kinds)).tolist()
+        return frozenset(kind for kind, count in zip(self._kinds, counts, strict=True) if count > FEW)
 
     @cached_property
     def _few(self) -> dict[str, list[Observation]]:
         """Return the observations of the kinds that have few."""
-        rows = np.ones(self._columns.rows, bool)
-        for kind in self._large_kinds:
-            rows &= ~self._columns.equals("kind", kind)
+        is_few = np.array([kind not in self._large_kinds for kind in self._kinds], bool)
+        rows: Int64s = self._rows[is_few[self._kind]]
         by_kind: dict[str, list[Observation]] = {}
-        for observation in self._make(self._columns.filter(rows)):
+        for observation in self._make(self._columns.take(rows)) if len(rows) else ():
             by_kind.setdefault(observation.kind, []).append(observation)
         return by_kind
 
-    def _rows_of(self, kind: str) -> TableColumns:
-        return self._columns.filter(self._columns.equals("kind", kind))
+    def _rows_of(self, kind: str) -> Int64s:
+        """Return the rows of a kind in the order of time."""
+        number = self._kinds.index(kind) if kind in self._kinds else -1
+        rows: Int64s = self._rows[self._kind == number]
+        return rows
 
     def _make(self, columns: TableColumns) -> list[Observation]:
         facts = self._facts
@@ -252,8 +254,8 @@ def find_observations(
     columns = partial.columns(FINDING_INPUTS)
     order = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))
     kept = order[:MAX_OBSERVATIONS]
-    columns = columns.take(kept[np.argsort(columns.ints("first_ns")[kept], kind="stable")])
-    return Observations(columns, facts, topics), len(order) - len(kept)
+    rows = kept[np.argsort(columns.ints("first_ns")[kept], kind="stable")]
+    return Observations(columns, rows, facts, topics), len(order) - len(kept)
 
 
 def _order_moments(observations: list[Observation], first_ns: Int64s) -> None:
