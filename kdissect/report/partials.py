@@ -12,13 +12,13 @@ come with exchanges.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import count_calls, group_by_client
 from kdissect.report.aggregate.finding_inputs import select_finding_inputs
 from kdissect.report.aggregate.first_seen import find_first_seen
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, encode_numbers
 from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_rows import (
@@ -29,6 +29,7 @@ from kdissect.report.aggregate.partial_rows import (
     plain_rows,
     roll_up,
     sort_rows,
+    whole_numbers,
 )
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
@@ -40,7 +41,7 @@ from kdissect.report.aggregate.partial_tables import (
     PARTIAL_TABLES,
     PartialTable,
 )
-from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.aggregate.row_limits import is_spent, keeps_first_half, limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
@@ -85,10 +86,12 @@ class Partial:
 
         If nobody asked for them before, no column is kept in both orders.
         """
+        if kind.name not in self.tables:
+            return self.columns(kind)
         if kind.name in self._columns:
             self._columns[kind.name] = sort_rows(kind, self._columns[kind.name])
             self.tables[kind.name] = self._columns[kind.name].table
-        elif kind.name in self.tables:
+        else:
             self.tables[kind.name] = order_rows(kind, self.tables[kind.name])
         return self.columns(kind)
 
@@ -152,21 +155,33 @@ def _together(part: PartialTable, tables: list[pa.Table | ArrayBatch]) -> pa.Tab
     if len(tables) == 1:
         return tables[0]
     together = join_rows(part, tables)
-    if _share_no_connection(part, tables):
-        return together
+    if _share_no_connection(part, together):
+        return limit_rows(part, together) if part.most else together
     return limit_rows(part, roll_up(part, together))
 
 
-def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> bool:
+def _share_no_connection(part: PartialTable, together: ArrayBatch) -> bool:
     """Return whether no row of a table can meet one of another: their connections are all different.
 
     Tasks share no connections, and the tables that grow with connections are the large ones. Grouping their
-    rows once more takes time and memory of the driver, and changes nothing.
+    rows once more takes time and memory of the driver, and changes nothing. Rows of a limited table that
+    have given up their connection may meet, but `limit_rows` groups those anyway.
     """
-    if part.most or CONNECTION not in dict(part.keys):
+    if CONNECTION not in dict(part.keys) or (part.most and not keeps_first_half(part)):
         return False
-    of_each = pa.concat_arrays([pc.unique(array_rows(part, table)[CONNECTION]) for table in tables])
-    return len(of_each) == len(pc.unique(of_each))
+    tables = [whole_numbers(column) for column in together.parts[CONNECTION]]
+    values, present = (np.concatenate(arrays) for arrays in zip(*tables, strict=True))
+    if not (present | (is_spent(part, TableColumns(together)) if part.most else False)).all():
+        return False
+    codes = encode_numbers(values, present)
+    owned, row = np.zeros(codes.bound, bool), 0
+    for own, _ in tables:
+        numbers = codes.numbers[row : row + len(own)]
+        numbers, row = numbers[numbers >= 0], row + len(own)
+        if owned[numbers].any():
+            return False
+        owned[numbers] = True
+    return True
 
 
 def to_arrow(partial: Partial, packed: bool = False) -> pa.RecordBatch:

@@ -108,13 +108,21 @@ class ConnectionFacts:
         return rows
 
     def _find(self, connection: TableColumns) -> Int64s:
-        wanted, count = connection.ints("connection"), len(self.numbers)
-        if not count:
+        wanted = connection.ints("connection")
+        rows = _find_many(self.numbers, wanted) if are_many(len(wanted)) else self._search(wanted)
+        return np.where(connection.present("connection"), rows, -1)
+
+    def _search(self, wanted: Int64s) -> Int64s:
+        if not len(self.numbers):
             return np.full(len(wanted), -1, np.int64)
-        if are_many(len(wanted)):
-            return np.where(connection.present("connection"), _find_many(self.numbers, wanted), -1)
-        nearest = np.minimum(np.searchsorted(self.numbers, wanted), count - 1)
-        return np.where((self.numbers[nearest] == wanted) & connection.present("connection"), nearest, -1)
+        nearest: Int64s = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        return np.where(self.numbers[nearest] == wanted, nearest, -1)
+
+    def rows_of(self, numbers: Sequence[int | None]) -> list[int]:
+        """Return the row in these facts of connections by number, -1 where there is none."""
+        wanted = np.array([-1 if number is None else number for number in numbers], np.int64)
+        rows: list[int] = self._search(wanted).tolist()
+        return rows
 
     def column_at(self, name: str, rows: Int64s) -> pa.Array:
         """Return a column at rows that `rows` returned, null for -1."""

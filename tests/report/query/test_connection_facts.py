@@ -38,6 +38,12 @@ def test_rows_of_many_are_found_as_those_of_few(facts, monkeypatch, wanted):
     assert facts.rows(numbers(*wanted)).tolist() == few
 
 
+def test_rows_of_single_numbers(facts):
+    assert facts.rows_of([2, None, 9, 1]) == [1, -1, -1, 0]
+    assert facts.rows_of([]) == []
+    assert read_connection_facts(EMPTY).rows_of([1]) == [-1]
+
+
 def test_a_response_without_client_id_gets_that_of_its_connection(facts):
     rows = facts.rows(numbers(1, 2))
     own = pa.array(["own", None])
