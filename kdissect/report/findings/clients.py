@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
@@ -130,7 +129,7 @@ def connection_churn(context: FindingContext) -> Judgement | None:
 def _clients(context: FindingContext, rows: Int64s) -> CodedText:
     """Return the texts of clients of connections. Two clients that share one count as one, as for readers."""
     columns = context.facts.columns
-    ends = (columns.arrow(name).take(pa.array(rows)) for name in ("client_id", "client_host"))
+    ends = (columns.text(name).take(rows) for name in ("client_id", "client_host"))
     return name_distinct(client_text, *ends)
 
 

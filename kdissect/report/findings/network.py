@@ -70,9 +70,9 @@ def _host_pairs(context: FindingContext) -> Iterator[tuple[HostPair, Int64s]]:
     kafka = np.flatnonzero(columns.equals("protocol", "kafka"))
     if not len(kafka):
         return
-    hosts = [columns.arrow(name).take(kafka) for name in ("client_host", "server_host")]
+    hosts = [columns.text(name).take(kafka) for name in ("client_host", "server_host")]
     groups = group_rows(*(encode(host) for host in hosts))
-    pairs = zip(*(host.take(groups.first).to_pylist() for host in hosts), strict=True)
+    pairs = zip(*(host.take(groups.first).tolist() for host in hosts), strict=True)
     for group, (client, server) in enumerate(pairs):
         yield (client, server), kafka[groups.of == group]
 

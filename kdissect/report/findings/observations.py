@@ -252,10 +252,11 @@ def find_observations(
 ) -> tuple[Observations, int]:
     """Return the observations, and how many were left out."""
     columns = partial.columns(FINDING_INPUTS)
-    order = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))
-    kept = order[:MAX_OBSERVATIONS]
-    rows = kept[np.argsort(columns.ints("first_ns")[kept], kind="stable")]
-    return Observations(columns, rows, facts, topics), len(order) - len(kept)
+    first_ns, kept = columns.ints("first_ns"), np.arange(columns.rows)
+    if columns.rows > MAX_OBSERVATIONS:
+        kept = np.lexsort((first_ns, -columns.ints("exchanges")))[:MAX_OBSERVATIONS]
+    rows = kept[np.argsort(first_ns[kept], kind="stable")]
+    return Observations(columns, rows, facts, topics), columns.rows - len(kept)
 
 
 def _order_moments(observations: list[Observation], first_ns: Int64s) -> None:
