@@ -64,7 +64,7 @@ PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 class Partial:
     """A mergeable report: one table for each kind of table that has rows, of Arrow or of arrays."""
 
-    tables: dict[str, pa.Table | ArrayBatch]
+    tables: Mapping[str, pa.Table | ArrayBatch]
     _columns: dict[str, TableColumns] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def table(self, kind: PartialTable) -> pa.Table:
@@ -82,18 +82,9 @@ class Partial:
         return int(self._rows(kind).num_rows)
 
     def ordered(self, kind: PartialTable) -> TableColumns:
-        """Return the columns of a table in the order of its keys, and keep its rows in that order.
-
-        If nobody asked for them before, no column is kept in both orders.
-        """
-        if kind.name not in self.tables:
-            return self.columns(kind)
-        if kind.name in self._columns:
-            self._columns[kind.name] = sort_rows(kind, self._columns[kind.name])
-            self.tables[kind.name] = self._columns[kind.name].table
-        else:
-            self.tables[kind.name] = order_rows(kind, self.tables[kind.name])
-        return self.columns(kind)
+        """Return the columns of a table in the order of its keys, which all who ask later get, too."""
+        self._columns[kind.name] = ordered = sort_rows(kind, self.columns(kind))
+        return ordered
 
     def _rows(self, kind: PartialTable) -> pa.Table | ArrayBatch:
         return self.tables.get(kind.name, kind.schema.empty_table())
@@ -218,6 +209,8 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
     merged = {}
     for name in sorted(packed):
         merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
+    if CONNECTION_FACTS.name in merged:  # ordered here, no column of them is kept in both orders
+        merged[CONNECTION_FACTS.name] = order_rows(CONNECTION_FACTS, merged[CONNECTION_FACTS.name])
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 

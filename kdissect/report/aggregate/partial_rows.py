@@ -156,7 +156,7 @@ def key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
     """Return the rows of a table in the order of its keys, None if they are in it."""
     keys = [key for name, _ in part.keys for key in sort_numbers(columns.column(name))]
     differing = [key for key in keys if len(key) and key.min() < key.max()]
-    if not differing:
+    if not differing or (differing[0][1:] > differing[0][:-1]).all():
         return None
     order: Int64s = np.lexsort(differing[::-1])
     return None if (order == np.arange(len(order))).all() else order
