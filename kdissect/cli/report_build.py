@@ -118,13 +118,13 @@ def report_frames(
 
 
 def _nothing(run: AnalysisRun, analysis: "Analysis", filters: "tuple[AppliedFilter, ...]") -> str:
-    from kdissect.report.build.connection_totals import connection_totals
-    from kdissect.report.query.connection_facts import read_connection_facts
+    from kdissect.report.query.connection_facts import KAFKA, read_connection_facts
 
-    seen = connection_totals(read_connection_facts(analysis.partial))
-    kafka = sum(row.connections for row in seen.protocols if row.protocol.startswith("kafka"))
-    encrypted = sum(row.connections for row in seen.protocols if row.protocol == "tls")
-    why = reason_for_no_report(run.index, analysis.counts, seen.count, kafka, run.work.ports, encrypted)
+    seen = read_connection_facts(analysis.partial).columns
+    kafka, encrypted = (
+        sum(int(seen.equals("protocol", name).sum()) for name in names) for names in (KAFKA, ("tls",))
+    )
+    why = reason_for_no_report(run.index, analysis.counts, seen.rows, kafka, run.work.ports, encrypted)
     if why and filters and analysis.counts.tcp:
         return "no exchange in these captures matches the filters"
     return why

@@ -12,13 +12,13 @@ come with exchanges.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import count_calls, group_by_client
 from kdissect.report.aggregate.finding_inputs import select_finding_inputs
 from kdissect.report.aggregate.first_seen import find_first_seen
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import TableColumns, encode_numbers
 from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_rows import (
@@ -28,10 +28,11 @@ from kdissect.report.aggregate.partial_rows import (
     packed_rows,
     plain_rows,
     roll_up,
+    sort_rows,
+    whole_numbers,
 )
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
-    CALLS,
     CONNECTION_FACTS,
     FINDING_INPUTS,
     FIRST_SEEN,
@@ -40,7 +41,7 @@ from kdissect.report.aggregate.partial_tables import (
     PARTIAL_TABLES,
     PartialTable,
 )
-from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.aggregate.row_limits import is_spent, keeps_first_half, limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
@@ -55,9 +56,6 @@ from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
 CONNECTION = "connection"
-ORDERED = (CALLS.name, CONNECTION_FACTS.name)
-"""Large tables that a report needs in the order of their keys."""
-
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial in transport: one row for each table, which is an Arrow IPC stream."""
 
@@ -78,6 +76,15 @@ class Partial:
         if kind.name not in self._columns:
             self._columns[kind.name] = TableColumns(array_rows(kind, self._rows(kind)))
         return self._columns[kind.name]
+
+    def count(self, kind: PartialTable) -> int:
+        """Return the number of rows of a table."""
+        return int(self._rows(kind).num_rows)
+
+    def ordered(self, kind: PartialTable) -> TableColumns:
+        """Return the columns of a table in the order of its keys, which all who ask later get, too."""
+        self._columns[kind.name] = ordered = sort_rows(kind, self.columns(kind))
+        return ordered
 
     def _rows(self, kind: PartialTable) -> pa.Table | ArrayBatch:
         return self.tables.get(kind.name, kind.schema.empty_table())
@@ -139,21 +146,33 @@ def _together(part: PartialTable, tables: list[pa.Table | ArrayBatch]) -> pa.Tab
     if len(tables) == 1:
         return tables[0]
     together = join_rows(part, tables)
-    if _share_no_connection(part, tables):
-        return together
+    if _share_no_connection(part, together):
+        return limit_rows(part, together) if part.most else together
     return limit_rows(part, roll_up(part, together))
 
 
-def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> bool:
+def _share_no_connection(part: PartialTable, together: ArrayBatch) -> bool:
     """Return whether no row of a table can meet one of another: their connections are all different.
 
     Tasks share no connections, and the tables that grow with connections are the large ones. Grouping their
-    rows once more takes time and memory of the driver, and changes nothing.
+    rows once more takes time and memory of the driver, and changes nothing. Rows of a limited table that
+    have given up their connection may meet, but `limit_rows` groups those anyway.
     """
-    if part.most or CONNECTION not in dict(part.keys):
+    if CONNECTION not in dict(part.keys) or (part.most and not keeps_first_half(part)):
         return False
-    of_each = pa.concat_arrays([pc.unique(array_rows(part, table)[CONNECTION]) for table in tables])
-    return len(of_each) == len(pc.unique(of_each))
+    tables = [whole_numbers(column) for column in together.parts[CONNECTION]]
+    values, present = (np.concatenate(arrays) for arrays in zip(*tables, strict=True))
+    if not (present | (is_spent(part, TableColumns(together)) if part.most else False)).all():
+        return False
+    codes = encode_numbers(values, present)
+    owned, row = np.zeros(codes.bound, bool), 0
+    for own, _ in tables:
+        numbers = codes.numbers[row : row + len(own)]
+        numbers, row = numbers[numbers >= 0], row + len(own)
+        if owned[numbers].any():
+            return False
+        owned[numbers] = True
+    return True
 
 
 def to_arrow(partial: Partial, packed: bool = False) -> pa.RecordBatch:
@@ -189,8 +208,9 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
             packed.setdefault(name, []).append(rows)
     merged = {}
     for name in sorted(packed):
-        rows = _unpacked(ALL_TABLES[name], packed.pop(name))
-        merged[name] = order_rows(ALL_TABLES[name], rows) if name in ORDERED else rows
+        merged[name] = _unpacked(ALL_TABLES[name], packed.pop(name))
+    if CONNECTION_FACTS.name in merged:  # ordered here, no column of them is kept in both orders
+        merged[CONNECTION_FACTS.name] = order_rows(CONNECTION_FACTS, merged[CONNECTION_FACTS.name])
     pa.default_memory_pool().release_unused()  # not for each table: it takes half a millisecond
     return Partial(merged)
 

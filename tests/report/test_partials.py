@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kdissect.report import partials
 from kdissect.report.aggregate.network_tables import STANDSTILLS
-from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
+from kdissect.report.aggregate.partial_rows import roll_up, sort_rows
+from kdissect.report.aggregate.partial_tables import CALLS, PARTIAL_TABLES
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
@@ -23,6 +24,8 @@ from kdissect.report.partials import (
     summarise,
     to_arrow,
 )
+from kdissect.report.timeline.signal_tables import WAITS
+from kdissect.tables.array_batch import ArrayBatch, array_batch
 from tests.helpers import synthetic_tables as synthetic
 
 
@@ -55,6 +58,23 @@ def test_through_arrow_and_back():
     coded = (to_arrow(summarise(part), packed=True) for part in dealt)
     assert rows_of(from_arrow(coded)) == rows_of(merge(map(summarise, dealt)))
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
+
+
+def test_columns_stay_in_order_for_all_who_ask_later():
+    rng = np.random.default_rng(8)
+    partial = summarise(synthetic.tables(rng, 300))
+    rows, before = rows_of(partial), partial.columns(CALLS)
+    ordered = partial.ordered(CALLS)
+    assert ordered.dicts() == sort_rows(CALLS, before).dicts() != before.dicts()
+    assert partial.columns(CALLS) is partial.ordered(CALLS) is ordered
+    assert rows_of(partial) == rows_of(merge([partial, EMPTY])) == rows
+    assert sorted(map(repr, before.dicts())) == rows[CALLS.name]
+    assert partial.count(CALLS) == len(before.dicts())
+
+
+def test_no_rows_are_in_order():
+    assert EMPTY.ordered(CALLS).rows == EMPTY.count(CALLS) == 0
+    assert not EMPTY.tables
 
 
 def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):
@@ -125,3 +145,55 @@ def test_columns_are_the_same_for_all_who_ask():
         rows = sorted(map(repr, whole.table(part).to_pylist()))
         assert sorted(map(repr, packed.columns(part).dicts())) == rows
         assert packed.columns(part) is packed.columns(part)
+
+
+def waits_of(task: int, rows: int, repeated: bool = False):
+    """Return requests of a task that wait; without connections of its own, they are those of task 0."""
+    columns = {
+        "connection": [(0 if repeated else task) * 1000 + row // 2 for row in range(rows)],
+        "begin_step": [row % 7 for row in range(rows)],
+        "end_step": [None if row % 3 == 0 else row % 7 + row % 5 for row in range(rows)],
+        "wait_ns": [row + task for row in range(rows)],
+        "exchanges": [1] * rows,
+    }
+    batch = pa.Table.from_pylist(
+        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        schema=SMALL_WAITS.schema,
+    )
+    return limit_rows(SMALL_WAITS, roll_up(SMALL_WAITS, batch))
+
+
+SMALL_WAITS = replace(WAITS, most=20)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("rows", [(5, 6), (18, 17), (30, 40, 3)])
+def test_limited_tables_of_tasks_become_what_grouping_all_rows_makes_of_them(monkeypatch, rows, repeated):
+    found = []
+    for plain in (False, True):
+        if plain:
+            monkeypatch.setattr(partials, "_share_no_connection", lambda _part, _rows: False)
+        tables = [waits_of(task, count, repeated) for task, count in enumerate(rows)]
+        together = partials._together(SMALL_WAITS, tables)
+        found.append(sorted(map(repr, together.to_pylist())))
+    assert found[0] == found[1]
+    assert len(found[0]) <= SMALL_WAITS.most
+
+
+@pytest.mark.parametrize(
+    ("numbers", "apart"),
+    [
+        (([1, 1, 2], [3]), True),
+        (([1, 2], [2, 3]), False),
+        (([1, None], [2]), False),
+        (([None], [None]), False),
+        (([], [4]), True),
+    ],
+)
+def test_connections_tell_whether_rows_of_tables_can_meet(numbers, apart):
+    tables = [pa.table({"connection": pa.array(own, pa.int64())}) for own in numbers]
+    columns = [array_batch(table.to_batches()[0], table.schema).parts for table in tables if table.num_rows]
+    parts = {"connection": [part["connection"][0] for part in columns]}
+    together = ArrayBatch(parts, tables[0].schema, sum(table.num_rows for table in tables))
+    assert partials._share_no_connection(CALLS, together) == apart
+    assert not partials._share_no_connection(replace(CALLS, most=5), together)

@@ -256,9 +256,8 @@ def encode_numbers(values: Int64s, present: Bools) -> Codes:
     """Return codes of any numbers: by their range if it is narrow, else by a hash table."""
     if len(values) and int(values.max()) - int(values.min()) < max(DIRECT_LIMIT, 4 * len(values)):
         return encode_range(values, None if present.all() else present)
-    if present.all():
-        return _encode_known(values)
-    return encode(pa.array(values, mask=None if present.all() else ~present))
+    known = _encode_known(values)
+    return known if present.all() else Codes(np.where(present, known.numbers, -1), known.bound)
 
 
 def _encode_known(values: Int64s) -> Codes:

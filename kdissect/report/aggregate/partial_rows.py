@@ -141,22 +141,22 @@ def _source(rows: pa.Table | ArrayBatch, name: str) -> ArrayBatch | tuple[pa.Chu
 
 def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
     """Return the rows of a table in the order of its keys, nulls last."""
-    order = _key_order(part, columns)
+    order = key_order(part, columns)
     return columns if order is None else columns.take(order)
 
 
 def order_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return what `sort_rows` does, of rows that nobody else has: no column is kept in both orders."""
     batch = array_rows(part, rows)
-    order = _key_order(part, TableColumns(batch))
+    order = key_order(part, TableColumns(batch))
     return batch if order is None else give_rows(batch, order)
 
 
-def _key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
+def key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
     """Return the rows of a table in the order of its keys, None if they are in it."""
     keys = [key for name, _ in part.keys for key in sort_numbers(columns.column(name))]
     differing = [key for key in keys if len(key) and key.min() < key.max()]
-    if not differing:
+    if not differing or (differing[0][1:] > differing[0][:-1]).all():
         return None
     order: Int64s = np.lexsort(differing[::-1])
     return None if (order == np.arange(len(order))).all() else order

@@ -55,6 +55,16 @@ def limit_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> ArrayBatch:
     return rows
 
 
+def keeps_first_half(part: PartialTable) -> bool:
+    """Return whether a table keeps the first rows in an order of its keys."""
+    return bool(part.earliest or part.longest[0])
+
+
+def is_spent(part: PartialTable, columns: TableColumns) -> Bools:
+    """Return which rows of a table that keeps its first half have given up their keys."""
+    return ~columns.present(part.earliest or part.spare[0][0])
+
+
 def _without(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -> ArrayBatch:
     """Return the table with `names` null but for the heaviest values, which have at most half of the rows."""
     columns = TableColumns(table)
@@ -77,7 +87,7 @@ def _first_half(part: PartialTable, table: ArrayBatch, names: tuple[str, ...]) -
     same for any division of the work.
     """
     columns = TableColumns(table)
-    spent = ~columns.present(part.earliest or names[0])
+    spent = is_spent(part, columns)
     if table.num_rows <= part.most and not spent.any():
         return table
     late = np.ones(table.num_rows, bool)

@@ -66,7 +66,7 @@ def build_report(
         MAX_ROWS, MAX_TOPIC_CLIENTS
     )
     totals, connections = calls.totals(), connection_totals(facts)
-    observations = find_observations(partial, facts, topic_names)
+    observations, notable_omitted = find_observations(partial, facts, topic_names)
     context = FindingContext(
         capture=capture,
         facts=facts,
@@ -74,7 +74,7 @@ def build_report(
         totals=totals,
         topics=topics.rows,
         calls=calls,
-        observations=observations.rows,
+        observations=observations,
         lags=find_consumer_lags(partial, facts, topic_names),
         pace=SteadyPace(partial.columns(PACE)) if PACE.name in partial.tables else None,
     )
@@ -104,7 +104,7 @@ def build_report(
             topics=topics.omitted,
             topic_clients=topic_clients_omitted,
             faults=first_seen.omitted,
-            notable=observations.omitted,
+            notable=notable_omitted,
         ),
     )
 

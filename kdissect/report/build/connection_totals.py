@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
@@ -81,8 +80,8 @@ def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
 
 
 def _protocols(columns: TableColumns, traffic: Int64s) -> tuple[ProtocolRow, ...]:
-    names = {name for name in columns.values("protocol") if name is not None}
-    masks = {name: columns.equals("protocol", name) for name in sorted(names)}
+    names = columns.text("protocol").texts.to_pylist()
+    masks = {name: mask for name in sorted(names) if (mask := columns.equals("protocol", name)).any()}
     # Attempts to connect that were refused or not answered have nothing that could be recognised.
     unknown = masks.pop(UNKNOWN, np.zeros(columns.rows, bool))
     masks |= {
@@ -125,9 +124,10 @@ def _counted(
     columns: TableColumns, keys: Mapping[str, str], sums: Mapping[str, Int64s | Bools]
 ) -> list[dict[str, Any]]:
     """Return a row for each distinct value of `keys` (field: column), with `sums` added up."""
-    arrays = [columns.arrow(column) for column in keys.values()]
-    groups = group_rows(*map(encode, arrays))
-    values: list[Sequence[Any]] = [array.take(pa.array(groups.first)).to_pylist() for array in arrays]
+    groups = group_rows(*(encode(columns.column(column)) for column in keys.values()))
+    values: list[Sequence[Any]] = [
+        columns.plain(column, groups.first).to_pylist() for column in keys.values()
+    ]
     values += [sum_by_group(groups, numbers).tolist() for numbers in sums.values()]
     return [dict(zip((*keys, *sums), row, strict=True)) for row in zip(*values, strict=True)]
 

@@ -56,7 +56,7 @@ def _row(ranked: RankedGroups, group: int, label: Callable[[list[Any]], Label]) 
 
 
 def _by_api(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
-    columns = (calls.calls.column(name) for name in ("api_key", "api_name", "api_version"))
+    columns = (calls.added.column(name) for name in ("api_key", "api_name", "api_version"))
     called, _ = map_distinct(lambda *api: api, *columns)
     versions: dict[tuple[int | None, str | None], set[int]] = {}
     for key, name, version in called:

@@ -33,6 +33,7 @@ from kdissect.report.aggregate.topics import AMOUNTS
 from kdissect.report.model.limited import Limited, limited
 from kdissect.report.model.summary import TopicClient, TopicRow, TopicUse
 from kdissect.report.partials import Partial
+from kdissect.report.query.alike_connections import add_up_alike
 from kdissect.report.query.connection_facts import (
     CLIENT_COLUMNS,
     ConnectionFacts,
@@ -83,9 +84,11 @@ class TopicTables:
         api_names: Mapping[int, str],
     ) -> None:
         self.facts, self.api_names = facts, api_names
-        self.flows, self.calls, self.latencies, self.partitions = (
-            _named(partial, table, names)
-            for table in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
+        self.flows, self.calls = (
+            _named(_added(partial, table, facts), names) for table in (TOPIC_FLOWS, TOPIC_CALLS)
+        )
+        self.latencies, self.partitions = (
+            _named(partial.columns(table), names) for table in (TOPIC_LATENCIES, TOPIC_PARTITIONS)
         )
 
     def rank(self, most: int, most_clients: int) -> RankedTopics:
@@ -203,8 +206,13 @@ class TopicTables:
         return values
 
 
-def _named(partial: Partial, table: PartialTable, names: TopicNames) -> NamedTable:
-    columns = partial.columns(table)
+def _added(partial: Partial, table: PartialTable, facts: ConnectionFacts) -> TableColumns:
+    """Return the rows of a table, of connections that are alike added up if they are many."""
+    added = add_up_alike(table, partial, facts)
+    return partial.columns(table) if added is None else added.columns
+
+
+def _named(columns: TableColumns, names: TopicNames) -> NamedTable:
     ids = columns.arrow("topic_id").dictionary_encode()
     resolved = names.names(ids.dictionary.to_pylist()).take(ids.indices)
     return NamedTable(columns, pc.coalesce(columns.arrow("topic"), resolved))

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
@@ -20,17 +19,14 @@ from kdissect.report.findings.connection_evidence import (
     server_label,
 )
 from kdissect.report.findings.evidence import (
+    address_texts,
     count_exchanges,
     group_by,
     observed,
-    server_names,
     span_ns,
 )
-from kdissect.report.findings.finding_context import (
-    FindingContext,
-    Judgement,
-    Observation,
-)
+from kdissect.report.findings.finding_context import MAX_EVIDENCE, FindingContext, Judgement
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.findings import Evidence, Severity
 from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, client_text, counted
@@ -133,7 +129,7 @@ def connection_churn(context: FindingContext) -> Judgement | None:
 def _clients(context: FindingContext, rows: Int64s) -> CodedText:
     """Return the texts of clients of connections. Two clients that share one count as one, as for readers."""
     columns = context.facts.columns
-    ends = (columns.arrow(name).take(pa.array(rows)) for name in ("client_id", "client_host"))
+    ends = (columns.text(name).take(rows) for name in ("client_id", "client_host"))
     return name_distinct(client_text, *ends)
 
 
@@ -206,11 +202,20 @@ def not_compressed(context: FindingContext) -> Judgement | None:
 
 
 def _acks(context: FindingContext, kind: str, detail: str, title: str) -> Judgement | None:
+    clients = context.observations.by_client(kind, MAX_EVIDENCE)
     rows = [
-        observed(client, f"{detail}, to {server_names(requests)}", requests)
-        for (client,), requests in group_by(context.of_kind(kind), _client)
+        Evidence(
+            subject=client.client,
+            detail=f"{detail}, to {address_texts(client.servers)}",
+            count=client.exchanges,
+            first_time_ns=client.first.first_ns,
+            last_time_ns=client.last_ns,
+            place=client.first.location,
+        )
+        for client in clients.first
     ]
-    return Judgement(f"{counted(len(rows), 'producer')} {title}", rows) if rows else None
+    producers = counted(len(rows) + clients.rest.rows, "producer")
+    return Judgement(f"{producers} {title}", rows, rest=clients.rest) if rows else None
 
 
 def acks_none(context: FindingContext) -> Judgement | None:

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.findings import Evidence
+from kdissect.report.query.topic_names import Address
 from kdissect.report.wording import listed
 from kdissect.text import format_address
 
@@ -50,8 +51,12 @@ def spells(observations: Iterable[Observation], pause_ns: int) -> Iterator[list[
 
 def server_names(observations: Iterable[Observation]) -> str:
     """Return the addresses of the brokers of observations, as many as fit a line."""
-    servers = {(one.location.server_host or "?", one.location.server_port) for one in observations}
-    return listed(sorted({format_address(*server) for server in servers}), SERVERS_NAMED)
+    return address_texts({(one.location.server_host, one.location.server_port) for one in observations})
+
+
+def address_texts(servers: Iterable[Address]) -> str:
+    """Return addresses of brokers, as many as fit a line."""
+    return listed(sorted({format_address(host or "?", port) for host, port in servers}), SERVERS_NAMED)
 
 
 def count_exchanges(observations: Iterable[Observation]) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kdissect.report.findings.finding_context import (
+    MAX_EVIDENCE,
     FindingContext,
     FindingRule,
     Judgement,
@@ -11,7 +12,6 @@ from kdissect.report.findings.rules import RULES
 from kdissect.report.model.findings import Finding, Severity
 from kdissect.report.model.limited import limited
 
-MAX_EVIDENCE = 50
 SEVERITIES = tuple(Severity)
 
 
@@ -23,18 +23,18 @@ def apply_rules(context: FindingContext, rules: Sequence[FindingRule] = RULES) -
 
 
 def _finding(rule: FindingRule, judgement: Judgement) -> Finding:
-    firsts = [row.first_time_ns for row in judgement.evidence if row.first_time_ns is not None]
-    lasts = [row.last_time_ns for row in judgement.evidence if row.last_time_ns is not None]
-    evidence = limited(judgement.evidence, MAX_EVIDENCE)
+    shown, rest = limited(judgement.evidence, MAX_EVIDENCE), judgement.rest
+    firsts = [*(row.first_time_ns for row in judgement.evidence), rest.first_ns]
+    lasts = [*(row.last_time_ns for row in judgement.evidence), rest.last_ns]
     return Finding(
         name=rule.name,
         severity=judgement.severity or rule.severity,
         title=judgement.title,
-        count=sum(row.count for row in judgement.evidence),
-        first_time_ns=min(firsts, default=None),
-        last_time_ns=max(lasts, default=None),
-        evidence=evidence.rows,
-        evidence_omitted=evidence.omitted,
+        count=sum(row.count for row in judgement.evidence) + rest.exchanges,
+        first_time_ns=min((time_ns for time_ns in firsts if time_ns is not None), default=None),
+        last_time_ns=max((time_ns for time_ns in lasts if time_ns is not None), default=None),
+        evidence=shown.rows,
+        evidence_omitted=shown.omitted + rest.rows,
         means=rule.means,
         next=rule.next,
     )

@@ -8,11 +8,8 @@ from typing import NamedTuple
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import MEMBER_EXPIRED, ErrorCode, is_retriable
 from kdissect.report.findings.evidence import count_exchanges, count_requests, group_by, observed
-from kdissect.report.findings.finding_context import (
-    FindingContext,
-    Judgement,
-    Observation,
-)
+from kdissect.report.findings.finding_context import FindingContext, Judgement
+from kdissect.report.findings.observations import Observation
 from kdissect.report.findings.responses import errors_by_client
 from kdissect.report.model.findings import Severity
 from kdissect.report.wording import counted

@@ -10,11 +10,8 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
-from kdissect.report.findings.finding_context import (
-    ConsumerLag,
-    FindingContext,
-    Judgement,
-)
+from kdissect.report.findings.finding_context import FindingContext, Judgement
+from kdissect.report.findings.observations import ConsumerLag
 from kdissect.report.model.findings import Evidence
 from kdissect.report.wording import counted
 from kdissect.text import format_duration, format_share
@@ -73,9 +70,9 @@ def _host_pairs(context: FindingContext) -> Iterator[tuple[HostPair, Int64s]]:
     kafka = np.flatnonzero(columns.equals("protocol", "kafka"))
     if not len(kafka):
         return
-    hosts = [columns.arrow(name).take(kafka) for name in ("client_host", "server_host")]
+    hosts = [columns.text(name).take(kafka) for name in ("client_host", "server_host")]
     groups = group_rows(*(encode(host) for host in hosts))
-    pairs = zip(*(host.take(groups.first).to_pylist() for host in hosts), strict=True)
+    pairs = zip(*(host.take(groups.first).tolist() for host in hosts), strict=True)
     for group, (client, server) in enumerate(pairs):
         yield (client, server), kafka[groups.of == group]
 
@@ -101,7 +98,7 @@ def _service_medians(context: FindingContext) -> dict[HostPair, int]:
 
 def behind_long_poll(context: FindingContext) -> Judgement | None:
     """Clients with 10 or more requests that waited behind a Fetch for data on the same connection."""
-    calls = context.calls.calls
+    calls = context.calls.each
     polling = calls.bools("idle_wait") & (calls.ints("api_key") == ApiKey.FETCH)
     shared = set(calls.ints("connection")[polling].tolist())
     requests = [request for request in context.of_kind("behind") if request.location.connection in shared]

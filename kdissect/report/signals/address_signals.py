@@ -54,15 +54,12 @@ def address_signals(context: SignalContext) -> Iterator[Signal]:
 def _refused(context: SignalContext) -> Iterator[Signal]:
     """Yield each address that Metadata names, and that nobody could connect to in the whole capture."""
     columns, facts = context.facts.columns, context.connections
-    hosts, ports = columns.values("server_host"), columns.values("server_port")
     nodes = {(row["host"], row["port"]): row["node_id"] for row in context.rows(BROKERS)}
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
-    by_address: dict[Address, list[int]] = defaultdict(list)
-    for row, address in enumerate(zip(hosts, ports, strict=True)):
-        if address in nodes:
-            by_address[address].append(row)
-    for address, connections in by_address.items():
-        rows = np.array(connections, np.int64)
+    for number, address in enumerate(context.addresses):
+        if address not in nodes:
+            continue
+        rows = np.flatnonzero(context.address == number)
         failed = silent[rows] & ~columns.present("server_rtt_ns")[rows]
         refused = int((columns.equals("closed", "rst")[rows] & failed).sum())
         waited = context.end_ns - facts.first_ns[rows] >= UNANSWERED_NS

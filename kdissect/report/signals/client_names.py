@@ -12,6 +12,7 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.aggregate.partial_tables import CALLS, PartialTable
 from kdissect.report.signals.named_rows import client_rows
 from kdissect.report.signals.server_names import FETCHER
@@ -94,7 +95,8 @@ class ClientFacts:
     def member_lines(self) -> dict[str, list[MemberLine]]:
         """Return the connections with heartbeats by group, in the order of their first heartbeats."""
         calls = self._context.table(CALLS)
-        beats = calls.filter(np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id"))
+        is_beat = np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id")
+        beats = sort_rows(CALLS, calls.filter(is_beat))
         rows = self._context.facts.rows(beats).tolist()
         spans: dict[tuple[str, int], MemberLine] = {}
         for call, row, client in zip(beats.dicts(), rows, self._callers(beats), strict=True):

@@ -27,7 +27,7 @@ from kdissect.protocol.error_codes import (
 )
 from kdissect.protocol.usual_errors import is_usual
 from kdissect.report.findings.evidence import count_requests, observed, spells
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal

@@ -20,7 +20,7 @@ import numpy as np
 from kdissect.protocol.error_codes import LEADER_MOVED, ErrorCode
 from kdissect.report.aggregate.partial_tables import BROKERS, TOPIC_FLOWS
 from kdissect.report.findings.evidence import count_requests, observed, spells
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind

@@ -18,7 +18,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.aggregate.grouping import TableColumns, map_distinct
 from kdissect.report.findings.evidence import count_requests, observed
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.dense_spans import SECOND, WINDOW_NS, a_second, dense_pairs, dense_span, until

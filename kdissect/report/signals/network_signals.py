@@ -61,7 +61,7 @@ PASSING_REPEATS = 4
 
 def path_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about paths."""
-    series = PathSeries(context)
+    series = context.shared(PathSeries)
     silences = list(_silences(series, context.end_ns))
     known = {frozenset(one.pair) for one in silences}
     silences += [one for one in pauses(context, series) if frozenset(one.pair) not in known]

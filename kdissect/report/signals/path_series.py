@@ -75,6 +75,11 @@ PATH_COLUMNS = (
     "attempt_repeats",
 )
 
+SPAN_COLUMNS = (
+    *("connection", "client_host", "server_host", "to_server", "begin_ns", "end_ns", "outcome", "packets"),
+    *("most_repeats", "segment_bytes", "idle_ns"),
+)
+
 
 class PathSeries:
     """The steps and standstills of all paths."""
@@ -98,16 +103,16 @@ class PathSeries:
     @cached_property
     def standstills(self) -> list[Standstill]:
         """Return the times at which data was not acknowledged, by time."""
-        found = []
-        for row in self._context.rows(STANDSTILLS):
-            direction = _direction(row) if row["kind"] == "unacknowledged" else None
-            if direction is not None:
-                found.append(
-                    Standstill(
-                        row["connection"], *direction, row["begin_ns"], row["end_ns"], row["outcome"],
-                        row["packets"], row["most_repeats"], row["segment_bytes"], row["idle_ns"],
-                    )
-                )  # fmt: skip
+        columns = self._context.table(STANDSTILLS)
+        rows = columns.filter(columns.equals("kind", "unacknowledged")).dicts(*SPAN_COLUMNS)
+        found = [
+            Standstill(
+                row["connection"], *direction, row["begin_ns"], row["end_ns"], row["outcome"],
+                row["packets"], row["most_repeats"], row["segment_bytes"], row["idle_ns"],
+            )
+            for row in rows
+            if (direction := _direction(row)) is not None
+        ]  # fmt: skip
         return sorted(found, key=lambda one: (one.begin_ns, one.connection))
 
     @cached_property

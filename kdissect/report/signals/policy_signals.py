@@ -94,11 +94,11 @@ def _at_large_requests(context: SignalContext) -> Iterator[Signal]:
     Nobody else's request of that size is answered, and the servers go on: one that ends closes all.
     """
     columns, facts = context.facts.columns, context.connections
-    at = {number: row for row, number in enumerate(context.facts.numbers.tolist())}
-    sent = np.zeros(columns.rows, np.int64)
-    for one in context.rules.of_kind("unanswered"):
-        row = at.get(one.location.connection or 0)
-        if row is not None and one.closed_ns is not None and one.closed_ns - one.last_ns <= AT_ONCE_NS:
+    sent, unanswered = np.zeros(columns.rows, np.int64), context.rules.of_kind("unanswered")
+    for one, row in zip(
+        unanswered, context.facts.rows_of([one.location.connection for one in unanswered]), strict=True
+    ):
+        if row >= 0 and one.closed_ns is not None and one.closed_ns - one.last_ns <= AT_ONCE_NS:
             sent[row] = columns.ints("bytes_to_server")[row] // max(int(columns.ints("requests")[row]), 1)
     closed = facts.by_server & facts.ends & (sent >= LARGE_BYTES)
     for client in np.unique(facts.client[closed]).tolist():

@@ -33,7 +33,7 @@ from kdissect.protocol.error_codes import (
     ErrorCode,
 )
 from kdissect.report.findings.evidence import count_exchanges, count_requests, observed, spells
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind

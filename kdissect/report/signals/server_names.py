@@ -7,7 +7,7 @@ host, or to the one broker that all others fetch from there as followers.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kdissect.report.query.topic_names import Address, node_ids
@@ -31,12 +31,12 @@ class ServerNames:
 
     def __init__(
         self,
-        addresses: Iterable[Address],
+        addresses: Iterable[Address] | Mapping[Address, int],
         brokers: list[dict[str, Any]],
         fetchers: Iterable[Fetcher] = (),
         silent: Collection[Address] = (),
     ) -> None:
-        """Name `addresses` (one for each connection).
+        """Name `addresses` (one for each connection, or their numbers of connections).
 
         `brokers` are rows of node id, host and port, `fetchers` the connections of followers. Nobody talked
         at `silent` addresses: they are no listener of a broker, unless Metadata says so.

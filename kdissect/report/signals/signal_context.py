@@ -7,28 +7,42 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers
+from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers, map_distinct
 from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
 from kdissect.report.query.topic_names import Address, TopicNames
-from kdissect.report.signals.named_rows import NamedColumns
+from kdissect.report.signals.named_rows import NamedColumns, NamedRows, client_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
-from kdissect.report.wording import client_text
 
 T = TypeVar("T")
 TALKING = (*KAFKA, "tls")
 """Protocols of connections that a client and a server talk on; the others are attempts or unknown."""
 
 
+ADDRESS = ("server_host", "server_port")
+
+
 def silent_addresses(addresses: Sequence[Address], protocols: Sequence[str | None]) -> set[Address]:
     """Return the addresses of servers at which no connection talks."""
     talks = {address for address, protocol in zip(addresses, protocols, strict=True) if protocol in TALKING}
     return set(addresses) - talks
+
+
+def talking(columns: TableColumns) -> Bools:
+    """Return which connections talk."""
+    talks = np.zeros(columns.rows, bool)
+    for protocol in TALKING:
+        talks |= columns.equals("protocol", protocol)
+    return talks
+
+
+def _tuple(*values: Any) -> tuple[Any, ...]:
+    return values
 
 
 class Connections(NamedTuple):
@@ -62,16 +76,26 @@ class SignalContext:
         self.capture, self.facts = findings.capture, findings.facts
         self.begin_ns, self.end_ns = self._span()
         columns = self.facts.columns
-        self._hosts = columns.values("server_host")
-        self._ports = columns.values("server_port")
-        addresses = list(zip(self._hosts, self._ports, strict=True))
-        followers = map(follower_of, columns.values("client_id"))
-        fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
-        silent = silent_addresses(addresses, columns.values("protocol"))
-        self.servers = ServerNames(addresses, partial.columns(BROKERS).dicts(), fetchers, silent)
+        self.addresses, self.address = map_distinct(_tuple, *map(columns.column, ADDRESS))
+        """Addresses of servers, each once, and the number of that of each connection."""
+        self.talks = talking(columns)
+        self.servers = self._server_names()
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
         self._rows: dict[tuple[PartialTable, tuple[str, ...]], list[dict[str, Any]]] = {}
         self._named_columns: dict[PartialTable, NamedColumns] = {}
+
+    def _server_names(self) -> ServerNames:
+        columns, addresses, count = self.facts.columns, self.addresses, len(self.addresses)
+        counts = np.bincount(self.address, minlength=count).tolist()
+        talking_at = np.bincount(self.address[self.talks], minlength=count).tolist()
+        calling, _ = map_distinct(_tuple, *map(columns.column, (*ADDRESS, "client_id")))
+        fetchers = [((host, port), follower_of(client)) for host, port, client in calling]
+        return ServerNames(
+            dict(zip(addresses, counts, strict=True)),
+            self.partial.columns(BROKERS).dicts(),
+            [(address, node) for address, node in fetchers if node is not None],
+            {address for address, talks in zip(addresses, talking_at, strict=True) if not talks},
+        )
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:
         """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""
@@ -116,39 +140,34 @@ class SignalContext:
         return Grid(*(rows[0][name] for name in Grid._fields)) if rows else None
 
     @cached_property
-    def server_names(self) -> list[str]:
+    def _servers(self) -> NamedRows:
+        return server_rows(self.facts.columns, self.servers)
+
+    @cached_property
+    def _clients(self) -> NamedRows:
+        return client_rows(self.facts.columns)
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
         """Return the names that `connections.server` numbers."""
-        return sorted(set(self.servers.names(self._hosts, self._ports)))
+        return self._servers.names
 
-    @cached_property
-    def client_names(self) -> list[str]:
+    @property
+    def client_names(self) -> tuple[str, ...]:
         """Return the names that `connections.client` numbers."""
-        return sorted(set(self._client_of_row))
-
-    @cached_property
-    def _client_of_row(self) -> list[str]:
-        columns = self.facts.columns
-        ids, hosts = (columns.values(name) for name in ("client_id", "client_host"))
-        return [client_text(client_id, host) for client_id, host in zip(ids, hosts, strict=True)]
+        return self._clients.names
 
     @cached_property
     def connections(self) -> Connections:
         """Return the facts of connections in the order of `facts`."""
-        columns = self.facts.columns
-        servers = {name: at for at, name in enumerate(self.server_names)}
-        clients = {name: at for at, name in enumerate(self.client_names)}
-        talks = np.zeros(columns.rows, bool)
-        for protocol in TALKING:
-            talks |= columns.equals("protocol", protocol)
-        named = self.servers.names(self._hosts, self._ports)
-        client = np.array([clients[name] for name in self._client_of_row], np.int64)
+        columns, client, talks = self.facts.columns, self._clients.of, self.talks
         last_ns = columns.ints("last_time_ns")
-        client_last_ns = np.zeros(len(clients), np.int64)
+        client_last_ns = np.zeros(len(self.client_names), np.int64)
         np.maximum.at(client_last_ns, client[talks], last_ns[talks])
         return Connections(
-            server=np.array([servers[name] for name in named], np.int64),
+            server=self._servers.of,
             client=client,
-            host=columns.arrow("client_host").dictionary_encode("encode").indices.to_numpy().astype(np.int64),
+            host=columns.text("client_host").numbers,
             first_ns=columns.ints("first_time_ns"),
             last_ns=last_ns,
             closed_ns=columns.coalesce("closed_ns", "last_time_ns"),

@@ -46,7 +46,7 @@ CLOSED_SPANS, CLOSED_TOTAL_NS = 3, SECOND
 
 def transport_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about single connections."""
-    series = PathSeries(context)
+    series = context.shared(PathSeries)
     yield from _large_segments(context, series)
     yield from _dropped(context, series)
     yield from _closed_windows(context)
@@ -147,12 +147,11 @@ def _by_host(spans: list[Standstill]) -> Iterator[tuple[str, list[Standstill]]]:
 
 def _dropped(context: SignalContext, series: PathSeries) -> Iterator[Signal]:
     facts = context.facts
-    row_of = {number: row for row, number in enumerate(facts.numbers.tolist())}
     closed, is_closed = facts.columns.ints("closed_ns"), facts.columns.present("closed_ns")
     by_host: dict[str, list[Standstill]] = defaultdict(list)
-    for one in series.standstills:
-        row = row_of.get(one.connection)
-        open_then = row is not None and not (is_closed[row] and closed[row] < one.begin_ns)
+    rows = facts.rows_of([one.connection for one in series.standstills])
+    for one, row in zip(series.standstills, rows, strict=True):
+        open_then = row >= 0 and not (is_closed[row] and closed[row] < one.begin_ns)
         unheard = one.outcome != "acknowledged" and (one.repeats >= IDLE_REPEATS or one.outcome == "reset")
         if one.idle_ns >= IDLE_NS and open_then and unheard and _others_pass(series, one):
             by_host[one.sender].append(one)
@@ -189,12 +188,12 @@ def _others_pass(series: PathSeries, span: Standstill) -> bool:
 
 
 def _closed_windows(context: SignalContext) -> Iterator[Signal]:
-    facts = context.facts
-    row_of = {number: row for row, number in enumerate(facts.numbers.tolist())}
+    columns = context.table(STANDSTILLS)
+    is_closed = columns.equals("kind", "window_closed") & columns.bools("to_server")
+    closed = columns.filter(is_closed).dicts("connection", "begin_ns", "end_ns")
     by_client: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for span in context.rows(STANDSTILLS):
-        row = row_of.get(span["connection"])
-        if span["kind"] == "window_closed" and span["to_server"] and row is not None:
+    for span, row in zip(closed, context.facts.rows_of([span["connection"] for span in closed]), strict=True):
+        if row >= 0:
             by_client[context.client_names[int(context.connections.client[row])]].append(span | {"row": row})
     for client, spans in by_client.items():
         long = [span for span in spans if span["end_ns"] - span["begin_ns"] >= CLOSED_NS]

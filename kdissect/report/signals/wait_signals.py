@@ -16,6 +16,7 @@ from kdissect.report.aggregate.grouping import (
     distinct_numbers,
     encode,
     group_rows,
+    map_distinct,
     sum_by_group,
 )
 from kdissect.report.findings.connection_evidence import chosen_evidence
@@ -59,13 +60,14 @@ def wait_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _followers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
     fetches = pace.filter(pace.ints("api_key") == ApiKey.FETCH)
-    hosts, ports, clients = (fetches.values(name) for name in ("server_host", "server_port", "client_id"))
+    ends = map(fetches.column, ("server_host", "server_port", "client_id"))
+    fetchers, of = map_distinct(lambda *end: end, *ends)
     pairs: dict[tuple[int, str], list[int]] = {}
-    for row, (host, port, client) in enumerate(zip(hosts, ports, clients, strict=True)):
+    for number, (host, port, client) in enumerate(fetchers):
         if (node := follower_of(client)) is not None:
-            pairs.setdefault((node, context.servers.name(host, port)), []).append(row)
-    for (node, leader), rows in sorted(pairs.items()):
-        own = np.array(rows)
+            pairs.setdefault((node, context.servers.name(host, port)), []).append(number)
+    for (node, leader), numbers in sorted(pairs.items()):
+        own = np.flatnonzero(np.isin(of, numbers))
         if fetches.ints("exchanges")[own].sum() >= FOLLOWER_FETCHES:
             yield from _pauses(context, fetches, own, context.servers.of_node(node), leader)
 
@@ -95,7 +97,8 @@ def _open(context: SignalContext) -> Iterator[Signal]:
     rows = context.facts.rows(waits)
     waited = context.end_ns - waits.ints("first_begin_ns")
     usual = _usual_ns(context)
-    limit = OPEN_RATIO * np.array([usual.get(api, 0) for api in waits.ints("api_key").tolist()], np.int64)
+    limits, of_api = map_distinct(lambda api: OPEN_RATIO * usual.get(api or 0, 0), waits.column("api_key"))
+    limit = np.array(limits, np.int64)[of_api]
     endless = ~waits.present("last_end_ns")
     hanging = (rows >= 0) & ~(context.facts.closed | context.facts.doubtful)[rows] & endless
     bound = "at least " if (endless & ~waits.present("connection")).any() else ""

@@ -13,10 +13,12 @@ from kdissect.report.findings.connection_evidence import (
     server_label,
 )
 from kdissect.report.findings.finding_context import FindingContext
+from kdissect.report.findings.observations import find_observations
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
+from kdissect.report.query.topic_names import TopicNames
 from tests.helpers.paper_capture import T
 from tests.helpers.report_rows import connection, report, tables
 
@@ -25,9 +27,20 @@ from tests.helpers.report_rows import connection, report, tables
 def context():
     rows = [connection(1, first_time_ns=T + 9), connection(2, first_time_ns=T, lost_bytes=5), connection(3)]
     partial = summarise(tables([], [], rows))
-    facts, summary = read_connection_facts(partial), report([], [], rows)
+    return context_of(partial, report([], [], rows))
+
+
+def context_of(partial, summary):
+    facts = read_connection_facts(partial)
+    observations, _ = find_observations(partial, facts, TopicNames(partial))
     return FindingContext(
-        CaptureFacts(), facts, summary.connections, summary.totals, (), CallTable(partial, facts), ()
+        CaptureFacts(),
+        facts,
+        summary.connections,
+        summary.totals,
+        (),
+        CallTable(partial, facts),
+        observations,
     )
 
 
@@ -82,8 +95,5 @@ def test_evidence_of_what_was_chosen_is_that_of_its_rows(context, chosen):
 def test_times_that_are_missing_are_not_in_the_span():
     rows = [connection(1, last_time_ns=None), connection(2, last_time_ns=None)]
     partial = summarise(tables([], [], rows))
-    facts, summary = read_connection_facts(partial), report([], [], rows)
-    untimed = FindingContext(
-        CaptureFacts(), facts, summary.connections, summary.totals, (), CallTable(partial, facts), ()
-    )
+    untimed = context_of(partial, report([], [], rows))
     assert chosen_evidence(untimed, "who", "what", np.array([0, 1])).last_time_ns is None

@@ -8,7 +8,7 @@ from kdissect.report.findings.evidence import (
     span_ns,
     spells,
 )
-from kdissect.report.findings.finding_context import Observation
+from kdissect.report.findings.observations import Observation
 from kdissect.report.model.findings import Location
 
 SECOND = 10**9

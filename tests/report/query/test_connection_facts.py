@@ -7,6 +7,7 @@ import pytest
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.model.findings import Location
 from kdissect.report.partials import EMPTY, summarise
+from kdissect.report.query import connection_facts as module
 from kdissect.report.query.connection_facts import capture_locations, client_name, read_connection_facts
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.tables.coded_text import code_text
@@ -28,6 +29,19 @@ def test_rows_are_found_by_number(facts):
     rows = facts.rows(numbers(2, 9, None, 1))
     assert rows[[1, 2]].tolist() == [-1, -1]
     assert facts.column_at("client_id", rows).to_pylist() == ["billing", None, None, "orders-app"]
+
+
+@pytest.mark.parametrize("wanted", [(2, 9, None, 1), (1, 1, 2), (7,), ()])
+def test_rows_of_many_are_found_as_those_of_few(facts, monkeypatch, wanted):
+    few = facts.rows(numbers(*wanted)).tolist()
+    monkeypatch.setattr(module, "are_many", lambda _rows: True)
+    assert facts.rows(numbers(*wanted)).tolist() == few
+
+
+def test_rows_of_single_numbers(facts):
+    assert facts.rows_of([2, None, 9, 1]) == [1, -1, -1, 0]
+    assert facts.rows_of([]) == []
+    assert read_connection_facts(EMPTY).rows_of([1]) == [-1]
 
 
 def test_a_response_without_client_id_gets_that_of_its_connection(facts):

@@ -27,7 +27,12 @@ def series_of(steps: Sequence[Row], spans: Sequence[Row] = ()) -> PathSeries:
         }
     )
     return PathSeries(
-        cast("Any", SimpleNamespace(rows=lambda part, *names: partial.columns(part).dicts(*names)))
+        cast(
+            "Any",
+            SimpleNamespace(
+                rows=lambda part, *names: partial.columns(part).dicts(*names), table=partial.columns
+            ),
+        )
     )
 
 

@@ -178,9 +178,9 @@ def _whole(names: PageNames, rows: FoldRows, slots: Sequence[Slot]) -> Plain:
     by_client = _exchanges_by(rows.slots[:, CLIENT], rows, len(names.clients.keys)).tolist()
     connections = len(names.facts.numbers)
     by_connection = _exchanges_by(rows.slots[:, OTHER], rows, connections)
-    ranking = names.calls
+    calls = names.calls.each
     expected = np.zeros(connections + 1, np.int64)  # the last for connections without facts
-    np.add.at(expected, ranking.rows, ranking.calls.ints("exchanges"))
+    np.add.at(expected, names.facts.rows(calls), calls.ints("exchanges"))
     return {
         "clients": [
             number in listed and by_client[number] == figures.exchanges
