@@ -73,5 +73,5 @@ def _check_traffic(figures: "WatchFigures", place: str) -> None:
     """Raise UserError if there is nothing to report."""
     from kdissect.report.aggregate.partial_tables import CALLS
 
-    if not figures.partial.table(CALLS).num_rows:
+    if not figures.partial.count(CALLS):
         raise UserError(f"the watch of {place} has seen no Kafka traffic in this time")

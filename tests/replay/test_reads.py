@@ -50,7 +50,7 @@ PACES = [
     for pace in (Pace.ASAP, Pace.SCHEDULE, Pace.THINK)
     for groups in (Groups.FULL, Groups.SIMPLE)
 ]
-"""Each takes half a minute. Most runs try both kinds of groups as soon as possible, and full ones on schedule.
+"""Each takes half a minute. Most runs try both kinds of groups as soon as possible, full ones on schedule.
 
 `test_share_groups` has the third pace.
 """
