@@ -12,13 +12,14 @@ come with exchanges.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kdissect.array_types import Int64s
 from kdissect.report.aggregate.calls import count_calls, group_by_client
 from kdissect.report.aggregate.finding_inputs import select_finding_inputs
 from kdissect.report.aggregate.first_seen import find_first_seen
-from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns, encode_numbers, group_rows
 from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_rows import (
@@ -28,6 +29,7 @@ from kdissect.report.aggregate.partial_rows import (
     packed_rows,
     plain_rows,
     roll_up,
+    whole_numbers,
 )
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
@@ -52,6 +54,7 @@ from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.arrow_streams import Stream, write_streams
 from kdissect.tables.column import TEXT
+from kdissect.tables.column_values import every_row, run_starts
 from kdissect.tables.schemas import PARTITIONS
 
 CONNECTION = "connection"
@@ -152,8 +155,23 @@ def _share_no_connection(part: PartialTable, tables: Sequence[pa.Table | ArrayBa
     """
     if part.most or CONNECTION not in dict(part.keys):
         return False
-    of_each = pa.concat_arrays([pc.unique(array_rows(part, table)[CONNECTION]) for table in tables])
-    return len(of_each) == len(pc.unique(of_each))
+    of_each = np.concatenate([_distinct_connections(array_rows(part, table)) for table in tables])
+    return len(of_each) == _numbered(of_each).count
+
+
+def _distinct_connections(rows: ArrayBatch) -> Int64s:
+    """Return the connections of some rows, each once, -1 for null. Most rows have that of the row before.
+
+    Arrow takes four times as long to tell what differs in the tables of 100,000 connections.
+    """
+    values, present = whole_numbers(rows.column(CONNECTION))
+    known = values if present.all() else np.where(present, values, -1)
+    heads = known[run_starts(known)]
+    return heads[_numbered(heads).first]
+
+
+def _numbered(numbers: Int64s) -> RowGroups:
+    return group_rows(encode_numbers(numbers, every_row(len(numbers))))
 
 
 def to_arrow(partial: Partial, packed: bool = False) -> pa.RecordBatch:
