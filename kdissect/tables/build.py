@@ -30,7 +30,7 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.array_batch import ArrayBatch, array_batch
+from kdissect.tables.array_batch import ArrayBatch, array_batch, lists_at
 from kdissect.tables.connections import (
     ConnectionDetails,
     client_sides,
@@ -143,7 +143,7 @@ class TableMaker:
     def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
         """Yield batches of tables, by table name, for finished exchanges."""
         for batch, facts in paired:
-            extra = {"ends": facts.ends} if facts.ends is not None else {}
+            extra = {"ends": self._as_wanted(facts.ends)} if facts.ends is not None else {}
             for tables in self._tables(batch, facts):
                 yield {**tables, **extra}
 
@@ -163,6 +163,9 @@ class TableMaker:
         if "tcp_steps" in self._wanted:
             for steps in tcp_step_batches(processor.tcp, ends, client, self._as_arrays):
                 yield {"tcp_steps": steps}
+
+    def _as_wanted(self, rows: ArrayBatch) -> pa.RecordBatch | ArrayBatch:
+        return rows if self._as_arrays else rows.slice(0, rows.num_rows)
 
     def _tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Iterator[Batches]:
         tokens = batch.exchanges["status"] == SASL_TOKEN
@@ -207,10 +210,9 @@ class TableMaker:
             batch, request, response, identities, self._splits, details.log_ends, ended, self._as_arrays
         )
         details.add(batch, request, has_fault)
-        of_error = exchanges.select(["error_code"])
         details.authentications.add(
             batch.exchanges,
-            lambda rows: of_error.take(pa.array(rows)).column(0).to_pylist(),
+            lambda rows: lists_at(exchanges, ["error_code"], rows)[0],
             details.known("sasl_mechanism"),
         )
         records = record_rows(batch, exchanges, self._decoder) if "records" in wanted else None

@@ -5,11 +5,9 @@ tell about their connection: client id, software, SASL, faults. Out goes one row
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import Records, array_of
@@ -22,19 +20,20 @@ from kdissect.streams.flow_state import ENDED_NAMES, OPEN, PROTOCOL_NAMES
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.sasl import Authentications, user_of
 from kdissect.streams.tls.tls_columns import tls_columns, with_tls
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,
     text_column,
 )
-from kdissect.tables.column_values import run_starts
+from kdissect.tables.coded_text import CodedText, NumberColumn
+from kdissect.tables.column import INT32, INT64
+from kdissect.tables.column_values import every_row, run_starts
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.tables.tcp_rows import tcp_connection_columns
-from kdissect.text import format_ip
 
-KEPT_HOSTS = 1 << 12
 FIRST_VALUES = {
     "client_id": "client_id",
     "client_software_name": "client_software_name",
@@ -168,7 +167,10 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     client_rtt = facts["ack_ns"] - facts["syn_ack_ns"]
     columns = {
         "connection": pa.array(processor.identities),
-        **_endpoints(processor.endpoints, np.arange(count), client),
+        **{
+            name: column.arrow()
+            for name, column in _endpoints(processor.endpoints, np.arange(count), client).items()
+        },
         "first_time_ns": pa.array(facts["first_ns"]),
         "last_time_ns": pa.array(facts["last_ns"]),
         "opened": name_column({0: "midstream", 1: "handshake"}, facts["handshake"]),
@@ -205,12 +207,12 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
 
 
-def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
+def end_rows(processor: FlowProcessor, rows: Int64s) -> ArrayBatch:
     """Return both ends of some connections (ENDS), as far as they are known by now."""
     client = client_sides(array_of(processor.state.connections), rows)
-    columns = _endpoints(processor.endpoints, rows, client)
-    columns["connection"] = pa.array(processor.identities[rows])
-    return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
+    columns: dict[str, ArrayColumn] = {**_endpoints(processor.endpoints, rows, client)}
+    columns["connection"] = NumberColumn(processor.identities[rows], every_row(len(rows)), INT64)
+    return array_batch(columns, ENDS)
 
 
 def _request(batch: ExchangeBatch, row: int) -> bytes:
@@ -228,25 +230,15 @@ def client_sides(facts: Records, rows: Int64s | slice = slice(None)) -> Int64s:
     return np.where(seen >= 0, seen, likely)
 
 
-_host = lru_cache(KEPT_HOSTS)(format_ip)
-
-
-def _endpoints(table: EndpointTable, rows: Int64s, client: Int64s) -> dict[str, pa.Array]:
+def _endpoints(table: EndpointTable, rows: Int64s, client: Int64s) -> dict[str, CodedText | NumberColumn]:
     """Return both ends of some connections; `client` says which side of each is the client."""
     is_a = client == 0
-    hosts, ports = (
-        {side: table.column(f"{side}_{name}", rows) for side in ("a", "b")} for name in ("host", "port")
+    numbers, ports = (
+        {side: table.column(f"{side}_{name}", rows) for side in ("a", "b")} for name in ("number", "port")
     )
-    columns = {}
+    columns: dict[str, CodedText | NumberColumn] = {}
     for end, is_first in (("client", is_a), ("server", ~is_a)):
-        columns[f"{end}_host"] = _host_texts(np.where(is_first, hosts["a"], hosts["b"]))
-        columns[f"{end}_port"] = pa.array(np.where(is_first, ports["a"], ports["b"]).astype(np.int32))
+        number, port = (np.where(is_first, of["a"], of["b"]).astype(np.int64) for of in (numbers, ports))
+        columns[f"{end}_host"] = CodedText(number, table.hosts.texts).compact()
+        columns[f"{end}_port"] = NumberColumn(port, every_row(len(rows)), INT32)
     return columns
-
-
-def _host_texts(hosts: NDArray[np.generic]) -> pa.Array:
-    """Return the text of each address: a few hosts have all connections."""
-    coded = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(16), len(hosts), [None, pa.py_buffer(np.ascontiguousarray(hosts))]
-    ).dictionary_encode()
-    return pa.array(list(map(_host, coded.dictionary.to_pylist())), pa.string()).take(coded.indices)
