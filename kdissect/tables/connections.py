@@ -4,7 +4,7 @@ In come the state of pass two at its end and `ConnectionDetails`, which collecte
 tell about their connection: client id, software, SASL, faults. Out goes one row for each connection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,16 @@ from kdissect.streams.flow_state import ENDED_NAMES, OPEN, PROTOCOL_NAMES
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.sasl import Authentications, user_of
 from kdissect.streams.tls.tls_columns import tls_columns, with_tls
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch, list_column
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,
-    text_column,
 )
+from kdissect.tables.coded_columns import coded_spans
 from kdissect.tables.coded_text import CodedText, NumberColumn
 from kdissect.tables.column import INT32, INT64
 from kdissect.tables.column_values import every_row, run_starts
+from kdissect.tables.first_texts import FirstTexts
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
@@ -42,16 +43,20 @@ FIRST_VALUES = {
 }
 
 
-SASL_USER = "sasl_user"
+SASL_MECHANISM, SASL_USER = "sasl_mechanism", "sasl_user"
 TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
 """Columns that requests fill: four from fields that the columnar reader keeps, and the user of a token."""
+
+OF_SASL = (SASL_MECHANISM, SASL_USER)
+"""Those of connections that authenticate, one by one."""
 
 
 class ConnectionDetails:
     """Facts of exchanges about their connection: first values of columns, faults, and the ends of logs."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[int, str]] = {name: {} for name in TEXT_COLUMNS}
+        self._values: dict[str, dict[int, str]] = {name: {} for name in OF_SASL}
+        self._first = {name: FirstTexts() for name in TEXT_COLUMNS if name not in OF_SASL}
         self._has = {name: np.zeros(0, np.bool_) for name in FIRST_VALUES}  # by row of the connection
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
@@ -62,6 +67,8 @@ class ConnectionDetails:
         connection = batch.exchanges["connection"].copy()  # in one piece, since it is gone through five times
         messages = request.columns.messages
         for name, column in FIRST_VALUES.items():
+            if self._are_known(name, connection):
+                continue
             found = messages.rows_with(column)
             found = found[self._unknown(name, connection, request.rows[found])]
             if not len(found):
@@ -69,11 +76,18 @@ class ConnectionDetails:
             of_found = connection[request.rows[found]]
             starts = run_starts(of_found)  # to sort few rows takes no time
             connections, first_rows = np.unique(of_found[starts], return_index=True)
-            span = messages.spans_at(column, found[starts[first_rows]])
-            texts = text_column(batch.arena, *span).to_pylist()
-            self._values[name].update(zip(connections.tolist(), texts, strict=True))
+            texts = coded_spans(batch.arena, *messages.spans_at(column, found[starts[first_rows]]))
+            if name in self._first:
+                self._first[name].put(connections, texts)
+            else:
+                self._values[name].update(zip(connections.tolist(), list_column(texts), strict=True))
         self._add_users(batch)
         self.add_faults(batch, has_fault)
+
+    def _are_known(self, name: str, connection: Int64s) -> bool:
+        """Return whether all connections have a value of a column, as in most batches those of clients."""
+        has = self._has[name]
+        return int(connection.max(initial=-1)) < len(has) and bool(has[connection].all())
 
     def _unknown(self, name: str, connection: Int64s, rows: Int64s) -> Int64s:
         """Return the places in `rows` of connections without a value of a column, and expect one now."""
@@ -95,14 +109,14 @@ class ConnectionDetails:
 
     def add_tokens(self, batch: ExchangeBatch) -> None:
         """Add raw tokens (rows with status SASL_TOKEN), which have no request around them."""
-        self.authentications.add_tokens(batch.exchanges, self.known("sasl_mechanism"))
+        self.authentications.add_tokens(batch.exchanges, self.known(SASL_MECHANISM))
         for row in range(len(batch.exchanges)):
             if int(batch.exchanges["connection"][row]) not in self._values[SASL_USER]:
                 self._add_user(batch, row, _request(batch, row))
 
     def _add_user(self, batch: ExchangeBatch, row: int, token: bytes | None) -> None:
         connection = int(batch.exchanges["connection"][row])
-        user = user_of(self._values["sasl_mechanism"].get(connection), token or b"")
+        user = user_of(self._values[SASL_MECHANISM].get(connection), token or b"")
         if user is not None:
             self._values[SASL_USER][connection] = user
 
@@ -118,32 +132,38 @@ class ConnectionDetails:
         """Return what is known of the connections in `rows`, which are counted anew."""
         row_of = {row: number for number, row in enumerate(rows.tolist())}
 
-        def kept(known: Mapping[int, str | int]) -> Value:
-            return [[row_of[row], value] for row, value in known.items() if row in row_of]
+        def kept(known: Iterable[tuple[int, str | int | None]]) -> Value:
+            return [[row_of[row], value] for row, value in known if row in row_of]
 
         return {
-            "values": {name: kept(values) for name, values in self._values.items()},
-            "faults": kept(self._faults),
+            "values": {
+                **{name: kept(values.items()) for name, values in self._values.items()},
+                **{name: kept(texts) for name, texts in self._first.items()},
+            },
+            "faults": kept(self._faults.items()),
             "authentications": self.authentications.carried(row_of),
             "log_ends": self.log_ends.carried(rows),
         }
 
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
-        self._values = {name: dict(value["values"][name]) for name in TEXT_COLUMNS}
+        self._values = {name: dict(value["values"][name]) for name in OF_SASL}
+        self._first = {name: FirstTexts(value["values"][name]) for name in self._first}
         for name in FIRST_VALUES:
-            rows = np.array(list(self._values[name]), np.int64)
+            rows = np.array([row for row, _ in value["values"][name]], np.int64)
             self._has[name] = np.bincount(rows) > 0
         self._faults = dict(value["faults"])
         self.authentications.resume(value["authentications"])
         self.log_ends.resume(value["log_ends"])
 
     def known(self, name: str) -> dict[int, str]:
-        """Return the values of a column by row of the connection."""
+        """Return the values of a column about SASL by row of the connection."""
         return self._values[name]
 
     def texts(self, name: str, count: int) -> pa.Array:
         """Return a text column for the first `count` connections; null where no request has a value."""
+        if name in self._first:
+            return self._first[name].column(count).arrow()
         known = self._values[name]
         return pa.array([known.get(row) for row in range(count)], pa.string())
 
