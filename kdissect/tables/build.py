@@ -40,6 +40,7 @@ from kdissect.tables.connections import (
 from kdissect.tables.engine_facts import EngineFacts, engine_facts, unfinished
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
+from kdissect.tables.header_columns import CaptureFiles
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
@@ -137,7 +138,7 @@ class TableMaker:
         decoder: PayloadDecoder = WITHOUT_SCHEMAS,
     ) -> None:
         self.details = ConnectionDetails()
-        self._splits, self._wanted = splits, wanted
+        self._splits, self._files, self._wanted = splits, CaptureFiles.of(splits), wanted
         self._as_arrays, self._decoder = as_arrays, decoder
 
     def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
@@ -194,7 +195,7 @@ class TableMaker:
 
     def _kafka07_tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Batches:
         identities = facts.identities[batch.exchanges["connection"]]
-        exchanges, partitions, has_fault = kafka07_rows(batch, identities, self._splits)
+        exchanges, partitions, has_fault = kafka07_rows(batch, identities, self._files)
         self.details.add_faults(batch, has_fault)
         if self._as_arrays:
             exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
@@ -207,7 +208,7 @@ class TableMaker:
         identities = facts.identities[batch.exchanges["connection"]]
         ended = unfinished(batch.exchanges, facts)
         exchanges, has_fault = exchange_rows(
-            batch, request, response, identities, self._splits, details.log_ends, ended, self._as_arrays
+            batch, request, response, identities, self._files, details.log_ends, ended, self._as_arrays
         )
         details.add(batch, request, has_fault)
         details.authentications.add(
