@@ -224,7 +224,8 @@ def partials_only(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
 def counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
     """Pass descriptors on, and add the rows of counts (bucket -1) to `counts`."""
     for batch in batches:
-        for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():
+        rows = np.flatnonzero(batch["bucket"].to_numpy() < 0)
+        for packed in batch["segments"].take(pa.array(rows)).to_pylist() if len(rows) else ():
             counts[:] = map(sum, zip(counts, unpack_counts(packed), strict=True))
         yield batch
 

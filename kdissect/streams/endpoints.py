@@ -6,6 +6,7 @@ of an array, and columns are taken for many rows at once.
 
 import hashlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +15,18 @@ from numpy.typing import NDArray
 
 from kdissect.array_types import Int64s
 from kdissect.jit.rows import Records
+from kdissect.text import format_ip
 
 # Endpoints as bytes.
 KEY = np.dtype([("a_host", "V16"), ("a_port", ">i4"), ("b_host", "V16"), ("b_port", ">i4")])
-ROW = np.dtype([*((name, KEY[name]) for name in KEY.names or ()), ("identity", np.int64)])
+ROW = np.dtype(
+    [
+        *((name, KEY[name]) for name in KEY.names or ()),
+        ("identity", "i8"),
+        ("a_number", "i4"),
+        ("b_number", "i4"),
+    ]
+)
 LEAST_ROWS = 64
 
 
@@ -54,12 +63,42 @@ def connection_identity(ends: tuple[bytes, int, bytes, int], first_time_ns: int)
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
 
 
+class HostTexts:
+    """The hosts of connections as numbers, and the text of each number.
+
+    A few hosts have all connections. Each batch of exchanges comes with the hosts of its connections, and to
+    make them texts each time took 120 ns an exchange of mixed traffic.
+    """
+
+    def __init__(self) -> None:
+        self._number_of: dict[bytes, int] = {}
+        self._texts = pa.array([], pa.string())
+
+    def numbers(self, hosts: NDArray[np.generic]) -> Int64s:
+        """Return the number of each host, addresses as 16 bytes."""
+        memory = [None, pa.py_buffer(np.ascontiguousarray(hosts))]
+        coded = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hosts), memory).dictionary_encode()
+        number_of = self._number_of
+        of_each = [number_of.setdefault(host, len(number_of)) for host in coded.dictionary.to_pylist()]
+        return np.array(of_each, np.int64)[coded.indices.to_numpy()]
+
+    @property
+    def texts(self) -> pa.Array:
+        """The text of each number, each once."""
+        known = len(self._texts)
+        if known < len(self._number_of):
+            more = list(map(format_ip, islice(self._number_of, known, None)))
+            self._texts = pa.concat_arrays([self._texts, pa.array(more, pa.string())])
+        return self._texts
+
+
 class EndpointTable:
     """Endpoints and identity of each connection, by row."""
 
     def __init__(self) -> None:
         self._rows = np.zeros(LEAST_ROWS, ROW)
         self._count = 0
+        self.hosts = HostTexts()
 
     def put(self, rows: Int64s, keys: Records, identities: Int64s) -> None:
         """Set some rows, one at least. New ones follow those that are there."""
@@ -71,6 +110,8 @@ class EndpointTable:
         for name in KEY.names or ():
             self._rows[name][rows] = keys[name]
         self._rows["identity"][rows] = identities
+        for side in ("a", "b"):
+            self._rows[f"{side}_number"][rows] = self.hosts.numbers(keys[f"{side}_host"])
 
     def keys(self, rows: Int64s) -> Records:
         """Return the endpoints of some connections as rows of KEY."""
@@ -83,10 +124,11 @@ class EndpointTable:
         return self._count
 
     def __getitem__(self, row: int) -> Endpoints:
-        return Endpoints(*self._rows[: self._count][row].tolist()[:-1])
+        return Endpoints(*self._rows[: self._count][row].tolist()[: len(Endpoints._fields)])
 
     def __iter__(self) -> Iterator[Endpoints]:
-        return (Endpoints(*row[:-1]) for row in self._rows[: self._count].tolist())
+        fields = len(Endpoints._fields)
+        return (Endpoints(*row[:fields]) for row in self._rows[: self._count].tolist())
 
     @property
     def identities(self) -> Int64s:

@@ -16,7 +16,7 @@ from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import CAPTURED, OFFSET, SEGMENT_COLUMNS
 from kdissect.capture.storage import open_storage
 from kdissect.jit.decorators import jit_flat
-from kdissect.jit.many_rows import are_many, read_only
+from kdissect.jit.many_rows import MANY_ROWS, read_only
 from kdissect.jit.rows import COMPILED
 from kdissect.streams.ordered_reads import read_in_order
 from kdissect.streams.payload_windows import SHORTER, UNORDERED, read_whole, take_from_windows
@@ -62,7 +62,7 @@ def _read_compiled(path: str, segments: Int64s, counts: Int64s, streams: Int64s,
     lengths = segments[CAPTURED]
     wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
     are_long = COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled
-    if not are_long and not (are_many(filled) and _spread(segments, counts) < DENSE * wanted):
+    if not are_long and not (COMPILED and filled >= MANY_ROWS and _spread(segments, counts) < DENSE * wanted):
         return None
     with open_storage(path) as source:
         if source.descriptor is None:

@@ -30,7 +30,7 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.array_batch import ArrayBatch, array_batch
+from kdissect.tables.array_batch import ArrayBatch, array_batch, lists_at
 from kdissect.tables.connections import (
     ConnectionDetails,
     client_sides,
@@ -40,6 +40,7 @@ from kdissect.tables.connections import (
 from kdissect.tables.engine_facts import EngineFacts, engine_facts, unfinished
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
+from kdissect.tables.header_columns import CaptureFiles
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
@@ -137,13 +138,13 @@ class TableMaker:
         decoder: PayloadDecoder = WITHOUT_SCHEMAS,
     ) -> None:
         self.details = ConnectionDetails()
-        self._splits, self._wanted = splits, wanted
+        self._splits, self._files, self._wanted = splits, CaptureFiles.of(splits), wanted
         self._as_arrays, self._decoder = as_arrays, decoder
 
     def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
         """Yield batches of tables, by table name, for finished exchanges."""
         for batch, facts in paired:
-            extra = {"ends": facts.ends} if facts.ends is not None else {}
+            extra = {"ends": self._as_wanted(facts.ends)} if facts.ends is not None else {}
             for tables in self._tables(batch, facts):
                 yield {**tables, **extra}
 
@@ -163,6 +164,9 @@ class TableMaker:
         if "tcp_steps" in self._wanted:
             for steps in tcp_step_batches(processor.tcp, ends, client, self._as_arrays):
                 yield {"tcp_steps": steps}
+
+    def _as_wanted(self, rows: ArrayBatch) -> pa.RecordBatch | ArrayBatch:
+        return rows if self._as_arrays else rows.slice(0, rows.num_rows)
 
     def _tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Iterator[Batches]:
         tokens = batch.exchanges["status"] == SASL_TOKEN
@@ -191,7 +195,7 @@ class TableMaker:
 
     def _kafka07_tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Batches:
         identities = facts.identities[batch.exchanges["connection"]]
-        exchanges, partitions, has_fault = kafka07_rows(batch, identities, self._splits)
+        exchanges, partitions, has_fault = kafka07_rows(batch, identities, self._files)
         self.details.add_faults(batch, has_fault)
         if self._as_arrays:
             exchanges, partitions = array_batch(exchanges, EXCHANGES), array_batch(partitions, PARTITIONS)
@@ -204,13 +208,12 @@ class TableMaker:
         identities = facts.identities[batch.exchanges["connection"]]
         ended = unfinished(batch.exchanges, facts)
         exchanges, has_fault = exchange_rows(
-            batch, request, response, identities, self._splits, details.log_ends, ended, self._as_arrays
+            batch, request, response, identities, self._files, details.log_ends, ended, self._as_arrays
         )
         details.add(batch, request, has_fault)
-        of_error = exchanges.select(["error_code"])
         details.authentications.add(
             batch.exchanges,
-            lambda rows: of_error.take(pa.array(rows)).column(0).to_pylist(),
+            lambda rows: lists_at(exchanges, ["error_code"], rows)[0],
             details.known("sasl_mechanism"),
         )
         records = record_rows(batch, exchanges, self._decoder) if "records" in wanted else None

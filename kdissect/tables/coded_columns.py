@@ -9,6 +9,7 @@ A dictionary has each text once. A missing value is null.
 
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal, overload
 
 import numpy as np
@@ -31,6 +32,7 @@ from kdissect.tables.coded_text import CodedText
 from kdissect.tables.partition_keys import hash_bytes
 
 SLOTS_A_ROW = 2  # of the hash table, at least
+FEW_TEXTS, FEW_BYTES = 32, 1 << 12  # of a column that is kept for the next batches
 FETCHED_AHEAD = 8  # texts, which lie apart in a buffer that is larger than the processor's cache
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.
 _SEED = secrets.randbits(31)
@@ -103,8 +105,24 @@ def coded_spans(arena: Bytes, start: Int64s, length: Int64s) -> CodedText:
     """Return spans as texts; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
     length = np.maximum(length, 0)
     numbers, firsts = distinct_spans(arena, start, length)
-    texts = text_column(arena, start[firsts], length[firsts])
+    start, length = start[firsts], length[firsts]
+    if len(firsts) <= FEW_TEXTS and int(length.sum()) <= FEW_BYTES:
+        spans = zip(start.tolist(), length.tolist(), strict=True)
+        texts, are_distinct = _few_texts(tuple(arena[at : at + size].tobytes() for at, size in spans))
+        return _coded(numbers, texts, are_distinct)
+    texts = text_column(arena, start, length)
     return _coded(numbers, texts, is_distinct=is_ascii(texts))
+
+
+@lru_cache(maxsize=256)
+def _few_texts(texts: tuple[bytes, ...]) -> tuple[pa.Array, bool]:
+    """Return texts as a column, and whether they differ.
+
+    Batches have the same client ids and topics again and again. A column of a few texts takes 40 µs, and its
+    bytes take 5.
+    """
+    decoded = [text.decode("utf-8", "replace") for text in texts]
+    return pa.array(decoded, pa.string()), len(set(decoded)) == len(decoded)
 
 
 def coded_uuids(arena: Bytes, start: Int64s) -> CodedText:

@@ -4,12 +4,10 @@ In come the state of pass two at its end and `ConnectionDetails`, which collecte
 tell about their connection: client id, software, SASL, faults. Out goes one row for each connection.
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import Records, array_of
@@ -22,19 +20,21 @@ from kdissect.streams.flow_state import ENDED_NAMES, OPEN, PROTOCOL_NAMES
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.sasl import Authentications, user_of
 from kdissect.streams.tls.tls_columns import tls_columns, with_tls
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, array_batch, list_column
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,
-    text_column,
 )
-from kdissect.tables.column_values import run_starts
+from kdissect.tables.coded_columns import coded_spans
+from kdissect.tables.coded_text import CodedText, NumberColumn
+from kdissect.tables.column import INT32, INT64
+from kdissect.tables.column_values import every_row, run_starts
+from kdissect.tables.first_texts import FirstTexts
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.tables.tcp_rows import tcp_connection_columns
-from kdissect.text import format_ip
 
-KEPT_HOSTS = 1 << 12
 FIRST_VALUES = {
     "client_id": "client_id",
     "client_software_name": "client_software_name",
@@ -43,16 +43,20 @@ FIRST_VALUES = {
 }
 
 
-SASL_USER = "sasl_user"
+SASL_MECHANISM, SASL_USER = "sasl_mechanism", "sasl_user"
 TEXT_COLUMNS = (*FIRST_VALUES, SASL_USER)
 """Columns that requests fill: four from fields that the columnar reader keeps, and the user of a token."""
+
+OF_SASL = (SASL_MECHANISM, SASL_USER)
+"""Those of connections that authenticate, one by one."""
 
 
 class ConnectionDetails:
     """Facts of exchanges about their connection: first values of columns, faults, and the ends of logs."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[int, str]] = {name: {} for name in TEXT_COLUMNS}
+        self._values: dict[str, dict[int, str]] = {name: {} for name in OF_SASL}
+        self._first = {name: FirstTexts() for name in TEXT_COLUMNS if name not in OF_SASL}
         self._has = {name: np.zeros(0, np.bool_) for name in FIRST_VALUES}  # by row of the connection
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
@@ -63,6 +67,8 @@ class ConnectionDetails:
         connection = batch.exchanges["connection"].copy()  # in one piece, since it is gone through five times
         messages = request.columns.messages
         for name, column in FIRST_VALUES.items():
+            if self._are_known(name, connection):
+                continue
             found = messages.rows_with(column)
             found = found[self._unknown(name, connection, request.rows[found])]
             if not len(found):
@@ -70,11 +76,18 @@ class ConnectionDetails:
             of_found = connection[request.rows[found]]
             starts = run_starts(of_found)  # to sort few rows takes no time
             connections, first_rows = np.unique(of_found[starts], return_index=True)
-            span = messages.spans_at(column, found[starts[first_rows]])
-            texts = text_column(batch.arena, *span).to_pylist()
-            self._values[name].update(zip(connections.tolist(), texts, strict=True))
+            texts = coded_spans(batch.arena, *messages.spans_at(column, found[starts[first_rows]]))
+            if name in self._first:
+                self._first[name].put(connections, texts)
+            else:
+                self._values[name].update(zip(connections.tolist(), list_column(texts), strict=True))
         self._add_users(batch)
         self.add_faults(batch, has_fault)
+
+    def _are_known(self, name: str, connection: Int64s) -> bool:
+        """Return whether all connections have a value of a column, as in most batches those of clients."""
+        has = self._has[name]
+        return int(connection.max(initial=-1)) < len(has) and bool(has[connection].all())
 
     def _unknown(self, name: str, connection: Int64s, rows: Int64s) -> Int64s:
         """Return the places in `rows` of connections without a value of a column, and expect one now."""
@@ -96,14 +109,14 @@ class ConnectionDetails:
 
     def add_tokens(self, batch: ExchangeBatch) -> None:
         """Add raw tokens (rows with status SASL_TOKEN), which have no request around them."""
-        self.authentications.add_tokens(batch.exchanges, self.known("sasl_mechanism"))
+        self.authentications.add_tokens(batch.exchanges, self.known(SASL_MECHANISM))
         for row in range(len(batch.exchanges)):
             if int(batch.exchanges["connection"][row]) not in self._values[SASL_USER]:
                 self._add_user(batch, row, _request(batch, row))
 
     def _add_user(self, batch: ExchangeBatch, row: int, token: bytes | None) -> None:
         connection = int(batch.exchanges["connection"][row])
-        user = user_of(self._values["sasl_mechanism"].get(connection), token or b"")
+        user = user_of(self._values[SASL_MECHANISM].get(connection), token or b"")
         if user is not None:
             self._values[SASL_USER][connection] = user
 
@@ -119,32 +132,38 @@ class ConnectionDetails:
         """Return what is known of the connections in `rows`, which are counted anew."""
         row_of = {row: number for number, row in enumerate(rows.tolist())}
 
-        def kept(known: Mapping[int, str | int]) -> Value:
-            return [[row_of[row], value] for row, value in known.items() if row in row_of]
+        def kept(known: Iterable[tuple[int, str | int | None]]) -> Value:
+            return [[row_of[row], value] for row, value in known if row in row_of]
 
         return {
-            "values": {name: kept(values) for name, values in self._values.items()},
-            "faults": kept(self._faults),
+            "values": {
+                **{name: kept(values.items()) for name, values in self._values.items()},
+                **{name: kept(texts) for name, texts in self._first.items()},
+            },
+            "faults": kept(self._faults.items()),
             "authentications": self.authentications.carried(row_of),
             "log_ends": self.log_ends.carried(rows),
         }
 
     def resume(self, value: Value) -> None:
         """Go on with what `carried` returned."""
-        self._values = {name: dict(value["values"][name]) for name in TEXT_COLUMNS}
+        self._values = {name: dict(value["values"][name]) for name in OF_SASL}
+        self._first = {name: FirstTexts(value["values"][name]) for name in self._first}
         for name in FIRST_VALUES:
-            rows = np.array(list(self._values[name]), np.int64)
+            rows = np.array([row for row, _ in value["values"][name]], np.int64)
             self._has[name] = np.bincount(rows) > 0
         self._faults = dict(value["faults"])
         self.authentications.resume(value["authentications"])
         self.log_ends.resume(value["log_ends"])
 
     def known(self, name: str) -> dict[int, str]:
-        """Return the values of a column by row of the connection."""
+        """Return the values of a column about SASL by row of the connection."""
         return self._values[name]
 
     def texts(self, name: str, count: int) -> pa.Array:
         """Return a text column for the first `count` connections; null where no request has a value."""
+        if name in self._first:
+            return self._first[name].column(count).arrow()
         known = self._values[name]
         return pa.array([known.get(row) for row in range(count)], pa.string())
 
@@ -168,7 +187,10 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     client_rtt = facts["ack_ns"] - facts["syn_ack_ns"]
     columns = {
         "connection": pa.array(processor.identities),
-        **_endpoints(processor.endpoints, np.arange(count), client),
+        **{
+            name: column.arrow()
+            for name, column in _endpoints(processor.endpoints, np.arange(count), client).items()
+        },
         "first_time_ns": pa.array(facts["first_ns"]),
         "last_time_ns": pa.array(facts["last_ns"]),
         "opened": name_column({0: "midstream", 1: "handshake"}, facts["handshake"]),
@@ -205,12 +227,12 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
 
 
-def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
+def end_rows(processor: FlowProcessor, rows: Int64s) -> ArrayBatch:
     """Return both ends of some connections (ENDS), as far as they are known by now."""
     client = client_sides(array_of(processor.state.connections), rows)
-    columns = _endpoints(processor.endpoints, rows, client)
-    columns["connection"] = pa.array(processor.identities[rows])
-    return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
+    columns: dict[str, ArrayColumn] = {**_endpoints(processor.endpoints, rows, client)}
+    columns["connection"] = NumberColumn(processor.identities[rows], every_row(len(rows)), INT64)
+    return array_batch(columns, ENDS)
 
 
 def _request(batch: ExchangeBatch, row: int) -> bytes:
@@ -228,25 +250,15 @@ def client_sides(facts: Records, rows: Int64s | slice = slice(None)) -> Int64s:
     return np.where(seen >= 0, seen, likely)
 
 
-_host = lru_cache(KEPT_HOSTS)(format_ip)
-
-
-def _endpoints(table: EndpointTable, rows: Int64s, client: Int64s) -> dict[str, pa.Array]:
+def _endpoints(table: EndpointTable, rows: Int64s, client: Int64s) -> dict[str, CodedText | NumberColumn]:
     """Return both ends of some connections; `client` says which side of each is the client."""
     is_a = client == 0
-    hosts, ports = (
-        {side: table.column(f"{side}_{name}", rows) for side in ("a", "b")} for name in ("host", "port")
+    numbers, ports = (
+        {side: table.column(f"{side}_{name}", rows) for side in ("a", "b")} for name in ("number", "port")
     )
-    columns = {}
+    columns: dict[str, CodedText | NumberColumn] = {}
     for end, is_first in (("client", is_a), ("server", ~is_a)):
-        columns[f"{end}_host"] = _host_texts(np.where(is_first, hosts["a"], hosts["b"]))
-        columns[f"{end}_port"] = pa.array(np.where(is_first, ports["a"], ports["b"]).astype(np.int32))
+        number, port = (np.where(is_first, of["a"], of["b"]).astype(np.int64) for of in (numbers, ports))
+        columns[f"{end}_host"] = CodedText(number, table.hosts.texts).compact()
+        columns[f"{end}_port"] = NumberColumn(port, every_row(len(rows)), INT32)
     return columns
-
-
-def _host_texts(hosts: NDArray[np.generic]) -> pa.Array:
-    """Return the text of each address: a few hosts have all connections."""
-    coded = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(16), len(hosts), [None, pa.py_buffer(np.ascontiguousarray(hosts))]
-    ).dictionary_encode()
-    return pa.array(list(map(_host, coded.dictionary.to_pylist())), pa.string()).take(coded.indices)

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import REQUEST_SIDE, RESPONSE_SIDE, TLS, TLS_PASSED
 from kdissect.streams.processor import FlowProcessor
+from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.connections import client_sides, end_rows
 
 SIDES = (REQUEST_SIDE, RESPONSE_SIDE)
@@ -30,7 +30,7 @@ class EngineFacts(NamedTuple):
 
     identities: Int64s
     in_full: Mapping[str, Bools]
-    ends: pa.RecordBatch | None
+    ends: ArrayBatch | None
 
 
 def engine_facts(batch: ExchangeBatch, processor: FlowProcessor, wanted: Collection[str]) -> EngineFacts:

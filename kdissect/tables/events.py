@@ -22,7 +22,7 @@ from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
-from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.array_batch import ArrayBatch, lists_at
 from kdissect.tables.event_columns import JOINING, SHARED, column_events
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
@@ -219,8 +219,7 @@ def _events(
     owners: list[int],
 ) -> Iterator[Row]:
     names = [*SHARED, "request_first_ns", "response_last_ns"]
-    selected = exchanges.select(names).take(pa.array(rows))
-    shared_values = zip(*(selected[name].to_pylist() for name in names), strict=True)
+    shared_values = zip(*lists_at(exchanges, names, rows), strict=True)
     found = rows_of(ExchangeRow, batch.exchanges[rows])
     for owner, row, values in zip(rows.tolist(), found, shared_values, strict=True):
         request_body, response_body = _bodies(row, batch)

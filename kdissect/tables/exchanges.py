@@ -3,13 +3,12 @@
 In come a batch of exchanges and the columns of its requests and responses, out go rows in the same order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.capture.index.splits import Split
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
@@ -21,7 +20,7 @@ from kdissect.tables.coded_columns import coded_names, coded_spans, table_batch
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
 from kdissect.tables.column import TEXT
 from kdissect.tables.exchange_schema import EXCHANGE_COLUMNS
-from kdissect.tables.header_columns import header_columns
+from kdissect.tables.header_columns import CaptureFiles, header_columns
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import MessageColumns
@@ -52,7 +51,7 @@ def exchange_rows(
     request: MessageColumns,
     response: MessageColumns,
     identities: Int64s,
-    splits: Sequence[Split],
+    files: CaptureFiles,
     log_ends: LogEnds,
     ended: Mapping[str, Bools],
     as_arrays: bool = False,
@@ -64,7 +63,7 @@ def exchange_rows(
     messages that were not sent in full. Rows are arrays if `as_arrays`.
     """
     exchanges = batch.exchanges
-    columns = header_columns(exchanges, splits)
+    columns = header_columns(exchanges, files)
     faults = _faults(request, response, ended)
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)

@@ -7,6 +7,7 @@ exchanges. `plain_columns` is the plain way, for few.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -72,11 +73,26 @@ NUMBER_OF_FILE = (1 << PACKET_BITS) - 1
 _STATUSES = pa.array(STATUS_NAMES, pa.string())
 
 
-def header_columns(exchanges: Records, splits: Sequence[Split]) -> dict[str, ArrayColumn]:
+class CaptureFiles(NamedTuple):
+    """The number of the file of each split, and the names of files. Batches of a task have the same ones."""
+
+    of_split: Int64s
+    names: pa.Array
+
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> Self:
+        """Return the files of some splits."""
+        names = sorted({split.name for split in splits})
+        number = {name: index for index, name in enumerate(names)}
+        of_split = np.array([number[split.name] for split in splits], np.int64)
+        return cls(of_split, pa.array(names, pa.string()))
+
+
+def header_columns(exchanges: Records, files: CaptureFiles) -> dict[str, ArrayColumn]:
     """Return the columns that need no message."""
     if not are_many(len(exchanges)):
-        return plain_columns(exchanges, splits)
-    file_of, names = _files(splits)
+        return plain_columns(exchanges, files)
+    file_of, names = files
     # Columns that lie a power of two apart would push each other out of the processor's cache.
     count, width = len(exchanges), len(exchanges) + PADDING
     written, present = np.empty((WRITTEN, width), np.int64), np.empty((WRITTEN, width), bool)
@@ -88,14 +104,14 @@ def header_columns(exchanges: Records, splits: Sequence[Split]) -> dict[str, Arr
     return columns | _texts(written[STATUS, :count], written[FILE, :count], names)
 
 
-def plain_columns(exchanges: Records, splits: Sequence[Split]) -> dict[str, ArrayColumn]:
+def plain_columns(exchanges: Records, files: CaptureFiles) -> dict[str, ArrayColumn]:
     """Return the columns that need no message, each from whole columns of the exchanges."""
     has_request = exchanges["status"] != ORPHAN_RESPONSE
     values: dict[str, tuple[Int64s, Bools]] = {
         name: (exchanges[name], has_request) for name in ("ordinal", "api_key", "api_version", "in_flight")
     }
     values["correlation_id"] = exchanges["correlation_id"], np.ones(len(exchanges), bool)
-    file_of, names = _files(splits)
+    file_of, names = files
     file = np.full(len(exchanges), -1, np.int64)
     for side, has_side in (
         (REQUEST_SIDE, has_request),
@@ -120,13 +136,6 @@ def plain_columns(exchanges: Records, splits: Sequence[Split]) -> dict[str, Arra
 
 def _texts(status: Int64s, file: Int64s, names: pa.Array) -> dict[str, ArrayColumn]:
     return {"status": CodedText(status, _STATUSES), "capture_file": CodedText(file, names)}
-
-
-def _files(splits: Sequence[Split]) -> tuple[Int64s, pa.Array]:
-    """Return the number of the file of each split, and the names of files."""
-    names = sorted({split.name for split in splits})
-    number = {name: index for index, name in enumerate(names)}
-    return np.array([number[split.name] for split in splits], np.int64), pa.array(names, pa.string())
 
 
 @jit_inline

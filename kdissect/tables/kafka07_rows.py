@@ -6,7 +6,6 @@ MultiFetch is several fetches and a MultiProduce several produces: their rows in
 clients sent.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.kafka07.message_codec import (
@@ -35,7 +33,7 @@ from kdissect.streams.flow_state import BEFORE_VERSIONS, ORPHAN_RESPONSE, Exchan
 from kdissect.tables.array_batch import ArrayColumn
 from kdissect.tables.coded_columns import table_batch
 from kdissect.tables.coded_text import NumberColumn
-from kdissect.tables.header_columns import header_columns
+from kdissect.tables.header_columns import CaptureFiles, header_columns
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 
 SINGLE: dict[int, int] = {
@@ -73,7 +71,7 @@ def is_kafka07(batch: ExchangeBatch) -> Bools:
 
 
 def kafka07_rows(
-    batch: ExchangeBatch, identities: Int64s, splits: Sequence[Split]
+    batch: ExchangeBatch, identities: Int64s, files: CaptureFiles
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, Bools]:
     """Return the rows of `exchanges` and of `partitions`, and which exchanges have a fault.
 
@@ -89,7 +87,7 @@ def kafka07_rows(
         rows_of_exchange, fault = _partitions(exchange)
         partitions += [shared | row_of_partition for row_of_partition in rows_of_exchange]
         faults.append(_fault(exchange, fault))
-    rows = _exchanges(batch, identities, splits, exchanges07, faults)
+    rows = _exchanges(batch, identities, files, exchanges07, faults)
     return (
         rows,
         pa.RecordBatch.from_pylist(partitions, schema=PARTITIONS),
@@ -166,13 +164,13 @@ def _fault(exchange: _Exchange07, records: str | None) -> str | None:
 def _exchanges(
     batch: ExchangeBatch,
     identities: Int64s,
-    splits: Sequence[Split],
+    files: CaptureFiles,
     exchanges07: list[_Exchange07],
     faults: list[str | None],
 ) -> pa.RecordBatch:
     errors = [exchange.errors for exchange in exchanges07]
     codes = [next((code for code in each if code), 0) if each else None for each in errors]
-    headers = header_columns(batch.exchanges, splits)
+    headers = header_columns(batch.exchanges, files)
     columns: dict[str, pa.Array | ArrayColumn] = {
         name: column for name, column in headers.items() if name not in WITHOUT
     }

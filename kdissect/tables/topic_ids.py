@@ -11,6 +11,7 @@ from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables.arrow_columns import (
     UUID_BYTES,
     int_column,
+    is_ascii,
     text_column,
     uuid_column,
 )
@@ -44,7 +45,7 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
     pairs = pa.record_batch([ids, names], schema=NAMES)
     if ids.null_count:
         pairs = pairs.take(pa.array(np.flatnonzero(ids.is_valid())))
-    return _distinct(pairs)
+    return pairs if is_ascii(names) else _distinct(pairs)
 
 
 def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
@@ -57,16 +58,10 @@ def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordB
     of_host, _ = distinct_spans(batch.arena, host.start[rows], np.maximum(host.length[rows], 0))
     rows = rows[_first_of_equal(of_host.astype(np.int64), node_id.values[rows], port.values[rows])]
     known = np.ones(len(rows), bool)
-    return _distinct(
-        pa.record_batch(
-            [
-                int_column(node_id.values[rows], known, pa.int32()),
-                text_column(batch.arena, host.start[rows], host.length[rows]),
-                int_column(port.values[rows], known, pa.int32()),
-            ],
-            schema=BROKERS,
-        )
-    )
+    hosts = text_column(batch.arena, host.start[rows], host.length[rows])
+    numbers, ports = (int_column(column.values[rows], known, pa.int32()) for column in (node_id, port))
+    found = pa.record_batch([numbers, hosts, ports], schema=BROKERS)
+    return found if is_ascii(hosts) else _distinct(found)
 
 
 def _first_of_equal(*columns: Int64s) -> Int64s:
@@ -98,7 +93,7 @@ def _numbered(column: Int64s) -> tuple[Int64s, int]:
 
 
 def _distinct(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return each row once, at its first place.
+    """Return each row once, at its first place: texts of different bytes that are not UTF-8 may be equal.
 
     Rows are compared by codes: a query plan of Arrow costs milliseconds, which is too much for each batch.
     """

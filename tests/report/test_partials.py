@@ -98,6 +98,23 @@ def test_tables_with_a_limit_are_added_up_in_parts(monkeypatch):
     assert max(sizes) < 2 * most + rows_of_task
 
 
+@pytest.mark.parametrize("rows", [3, 5000])
+def test_tables_share_connections_if_any_of_them_is_in_two(rows):
+    numbers = np.repeat(np.random.default_rng(2).permutation(rows), 2)
+    part = PARTIAL_TABLES["lags"]
+
+    def table_of(connections):
+        columns = {field.name: [None] * len(connections) for field in part.schema}
+        return pa.table(columns | {"connection": connections}, part.schema)
+
+    one, other = table_of(numbers), table_of(numbers + rows)
+    assert partials._share_no_connection(part, [one, other])
+    assert not partials._share_no_connection(part, [one, other, table_of(numbers[-1:])])
+    null = table_of([None])
+    assert partials._share_no_connection(part, [one, null])
+    assert not partials._share_no_connection(part, [null, null])
+
+
 def test_record_batches_are_as_good_as_tables():
     tables = synthetic.tables(np.random.default_rng(6), 200)
     batches = {name: table.combine_chunks().to_batches()[0] for name, table in tables.items()}

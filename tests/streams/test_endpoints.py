@@ -6,7 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.segment_index import PIECES
-from kdissect.streams.endpoints import KEY, LEAST_ROWS, Endpoints, EndpointTable, connection_identity, keys_of
+from kdissect.streams.endpoints import (
+    KEY,
+    LEAST_ROWS,
+    Endpoints,
+    EndpointTable,
+    HostTexts,
+    connection_identity,
+    keys_of,
+)
+from kdissect.text import format_ip
 
 
 def some_ends(count: int) -> list[Endpoints]:
@@ -32,6 +41,28 @@ def test_a_table_returns_what_was_put() -> None:
     assert table.column("b_port", rows).tolist() == [ends[row].b_port for row in rows]
     assert table.keys(rows).tolist() == [ends[row] for row in rows]
     assert table.column("a_host", rows).tolist() == [ends[row].a_host for row in rows]
+
+
+def test_hosts_have_numbers_and_each_number_its_text() -> None:
+    hosts = HostTexts()
+    known = [bytes(10) + b"\xff\xff" + bytes([10, 1, 0, last]) for last in (1, 2, 1)] + [bytes(15) + b"\x01"]
+    assert hosts.numbers(np.array(known[:3], "V16")).tolist() == [0, 1, 0]
+    assert hosts.texts.to_pylist() == ["10.1.0.1", "10.1.0.2"]
+    assert hosts.numbers(np.array(known[1:], "V16")).tolist() == [1, 0, 2]
+    assert hosts.texts.to_pylist() == ["10.1.0.1", "10.1.0.2", "::1"]
+
+
+def test_a_row_has_the_numbers_of_its_hosts() -> None:
+    table, ends = EndpointTable(), some_ends(3)
+    table.put(np.arange(3), np.array(ends, KEY), np.arange(3))
+    table.put(np.array([1]), ends[2].key, np.array([7]))
+    ends[1] = ends[2]
+    rows, texts = np.arange(3), table.hosts.texts.to_pylist()
+    for side in ("a", "b"):
+        numbers = table.column(f"{side}_number", rows).tolist()
+        assert [texts[number] for number in numbers] == [
+            format_ip(getattr(one, f"{side}_host")) for one in ends
+        ]
 
 
 def test_keys_of_pieces_are_those_of_their_endpoints() -> None:

@@ -11,6 +11,7 @@ from kdissect.tables.array_batch import (
     LateColumns,
     array_batch,
     join_batches,
+    lists_at,
     number_column,
     numbers_at,
     table_row,
@@ -79,3 +80,12 @@ def test_a_row_of_arrays_is_that_of_arrow() -> None:
             assert table_row(table, ["text", "flag", "number"], row) == ROWS.slice(row, 1).to_pylist()[0]
         taken = numbers_at(table, "number", np.array([2, 1, -1]))
         assert (taken.values.tolist(), taken.present.tolist()) == ([-3, 0, 0], [True, False, False])
+
+
+def test_columns_at_some_rows_are_those_of_arrow() -> None:
+    for table in (ROWS, array_batch(ROWS, SCHEMA)):
+        for rows in ([], [4], [3, 0, 0]):
+            taken = lists_at(table, ["text", "number"], np.array(rows, np.int64))
+            assert taken == [
+                ROWS[name].take(pa.array(rows, pa.int64())).to_pylist() for name in ("text", "number")
+            ]

@@ -33,7 +33,7 @@ def test_many_exchanges_have_the_columns_of_few(count: int, monkeypatch: pytest.
         exchanges[side]["packet"] = rng.integers(-1, len(SPLITS) << PACKET_BITS, count)
     monkeypatch.setattr(header_columns, "are_many", lambda _rows: True)
     written, plain = (
-        columns(exchanges, SPLITS)
+        columns(exchanges, header_columns.CaptureFiles.of(SPLITS))
         for columns in (header_columns.header_columns, header_columns.plain_columns)
     )
     assert written.keys() == plain.keys()

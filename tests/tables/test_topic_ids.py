@@ -1,10 +1,12 @@
 """Topic ids and nodes of a recorded capture have the names and addresses that its messages tell."""
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.tables.topic_ids import KNOWN_NAMES, _first_of_equal
+from kdissect.tables.schemas import NAMES
+from kdissect.tables.topic_ids import KNOWN_NAMES, _distinct, _first_of_equal
 from kdissect.text import parse_uuid
 from tests.helpers import recorded
 
@@ -38,3 +40,10 @@ def test_the_first_of_equal_rows_stay(rows: list[tuple[int, int, int]]) -> None:
     assert _first_of_equal(*columns).tolist() == [
         place for place, row in enumerate(rows) if row not in rows[:place]
     ]
+
+
+def test_texts_that_became_equal_stay_once() -> None:
+    rows = pa.record_batch(
+        [["one", "two", "one", None], ["\ufffd", "\ufffd", "\ufffd", "\ufffd"]], schema=NAMES
+    )
+    assert _distinct(rows).to_pylist() == rows.to_pylist()[:2] + rows.to_pylist()[3:]

@@ -397,11 +397,12 @@ def name_distinct(
 
 
 def coarser(groups: RowGroups, *columns: Codes) -> RowGroups:
-    """Return the groups of rows whose groups are equal in some columns, which have a row for each group."""
+    """Return the groups of rows whose groups are equal in some columns, which have a row for each group.
+
+    Groups must be in the order of their first rows, and so are those that are returned.
+    """
     of_groups = group_rows(*columns)
-    first = np.full(of_groups.count, len(groups.of), np.int64)
-    np.minimum.at(first, of_groups.of, groups.first)
-    return RowGroups(of_groups.of.take(groups.of), of_groups.count, first)
+    return RowGroups(of_groups.of.take(groups.of), of_groups.count, groups.first.take(of_groups.first))
 
 
 def group_codes(groups: RowGroups) -> Codes:

@@ -44,9 +44,9 @@ from kdissect.report.timeline.signal_tables import (
     WAITS,
 )
 from kdissect.report.timeline.timeline_tables import CLIENT, SERVER
-from kdissect.tables.array_batch import ArrayBatch
+from kdissect.tables.array_batch import ArrayBatch, number_column
 from kdissect.tables.coded_text import CodedText
-from kdissect.tables.column import INT32
+from kdissect.tables.column import INT32, INT64
 from kdissect.tables.column_values import every_row
 
 LONG_WAIT_NS = 100_000_000
@@ -125,9 +125,9 @@ def _waits(source: ExchangeColumns, grid: Grid) -> ArrayBatch:
     wait: Int64s = np.where(answered, latency[rows], 0)
     columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", *CLIENT, *SERVER, "api_key")))
     columns |= {"begin_step": grid.steps_of(begin), "exchanges": every_row(len(rows))}
-    columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
+    columns |= {"end_step": number_column(grid.steps_of(end), answered, INT32)}
     columns |= {"wait_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
-    columns["last_end_ns"] = pa.array(end, mask=~answered)
+    columns["last_end_ns"] = number_column(end, answered, INT64)
     return make_timeline_table(WAITS, columns)
 
 

@@ -46,6 +46,8 @@ COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[TlsFacts], Any]]] = {
 
 def tls_columns(facts: Mapping[int, TlsFacts], count: int) -> dict[str, pa.Array]:
     """Return the columns for the first `count` connections."""
+    if not facts:
+        return {name: pa.nulls(count, kind) for name, (kind, _) in COLUMNS.items()}
     return {
         name: pa.array([read(facts[row]) if row in facts else None for row in range(count)], kind)
         for name, (kind, read) in COLUMNS.items()
@@ -62,11 +64,14 @@ def with_tls(processor: FlowProcessor) -> tuple[Records, Records, dict[int, TlsF
     as skipped.
     """
     count = len(processor.endpoints)
-    connections = array_of(processor.state.connections)[:count].copy()
-    directions = array_of(processor.state.directions)[: 2 * count].copy()
-    seen = processor.tls.facts()
+    connections = array_of(processor.state.connections)[:count]
+    directions = array_of(processor.state.directions)[: 2 * count]
     under_tls = np.flatnonzero(np.isin(connections["protocol"], (TLS, TLS_PASSED))).tolist()
-    facts = {}
+    facts: dict[int, TlsFacts] = {}
+    if not under_tls and processor.tls.inner is None:
+        return connections, directions, facts
+    connections, directions = connections.copy(), directions.copy()
+    seen = processor.tls.facts()
     for row in under_tls:
         known = seen.get(row, NOTHING_SAID)
         later = int(directions["skipped_bytes"][2 * row : 2 * row + 2].sum())  # passed without a look

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kdissect.report.aggregate.column_rows import plain_column
 from kdissect.report.aggregate.grouping import TableColumns
@@ -27,6 +28,17 @@ def test_connections_are_found_in_any_order():
     rows = connection_rows(ends_of(9, 2, 5), np.array([5, 9, 2, 5, 3, 99]))
     assert rows.tolist() == [2, 0, 1, 2, -1, -1]
     assert connection_rows(ends_of(), np.array([1, 2])).tolist() == [-1, -1]
+    assert connection_rows(ends_of(7), np.array([], np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("bound", [10, 1 << 52])
+def test_of_several_ends_the_first_row_counts(bound):
+    random = np.random.default_rng(3)
+    numbers, wanted = random.integers(0, bound, 50), random.integers(0, bound, 50)
+    numbers[30:], wanted[:20] = numbers[:20], numbers[:20]
+    known = numbers.tolist()
+    expected = [known.index(number) if number in known else -1 for number in wanted.tolist()]
+    assert connection_rows(ends_of(*known), wanted).tolist() == expected
 
 
 def test_an_exchange_has_its_step_and_the_ends_of_its_connection():
