@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kdissect.report import partials
 from kdissect.report.aggregate.network_tables import STANDSTILLS
-from kdissect.report.aggregate.partial_rows import roll_up, sort_rows
+from kdissect.report.aggregate.partial_rows import join_rows, roll_up, sort_rows
 from kdissect.report.aggregate.partial_tables import CALLS, PARTIAL_TABLES
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.build.build_report import build_report
@@ -107,12 +107,13 @@ def test_tables_share_connections_if_any_of_them_is_in_two(rows):
         columns = {field.name: [None] * len(connections) for field in part.schema}
         return pa.table(columns | {"connection": connections}, part.schema)
 
+    def share_none(*tables):
+        return partials._share_no_connection(part, join_rows(part, tables))
+
     one, other = table_of(numbers), table_of(numbers + rows)
-    assert partials._share_no_connection(part, [one, other])
-    assert not partials._share_no_connection(part, [one, other, table_of(numbers[-1:])])
-    null = table_of([None])
-    assert partials._share_no_connection(part, [one, null])
-    assert not partials._share_no_connection(part, [null, null])
+    assert share_none(one, other)
+    assert not share_none(one, other, table_of(numbers[-1:]))
+    assert not share_none(one, table_of([None]))  # it may meet rows without a connection
 
 
 def test_record_batches_are_as_good_as_tables():

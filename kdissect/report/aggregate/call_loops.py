@@ -10,8 +10,9 @@ from kdissect.array_types import Bools, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import read_only
 from kdissect.jit.rows import Row, RowTable, array_of, new_table, row_type
-from kdissect.report.aggregate.grouping import HIGHEST, LOWEST, MAX_LATENCY_NS
+from kdissect.report.aggregate.group_loops import HIGHEST, LOWEST
 from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.aggregate.sound_latency import MAX_LATENCY_NS
 from kdissect.tables.array_batch import number_column
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.column import INT64

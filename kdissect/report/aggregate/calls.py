@@ -13,18 +13,14 @@ from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import call_loops as loops
 from kdissect.report.aggregate.column_rows import AnyColumn, PlainColumn, take_rows
 from kdissect.report.aggregate.grouping import (
-    MAX_LATENCY_NS,
     Codes,
     RowGroups,
     TableColumns,
     coarser,
-    counted_latencies,
     encode,
     encode_range,
     encode_runs,
     group_rows,
-    latency_buckets,
-    sound_latencies,
 )
 from kdissect.report.aggregate.partial_rows import (
     Measure,
@@ -35,6 +31,12 @@ from kdissect.report.aggregate.partial_rows import (
     whole_numbers,
 )
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
+from kdissect.report.aggregate.sound_latency import (
+    MAX_LATENCY_NS,
+    counted_latencies,
+    latency_buckets,
+    sound_latencies,
+)
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column_values import every_row
 

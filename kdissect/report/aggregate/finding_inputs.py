@@ -29,6 +29,7 @@ from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.calls import class_columns, classes_with, exchange_classes
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
+from kdissect.report.aggregate.group_sums import highest_values, lowest_values, sum_by_group
 from kdissect.report.aggregate.grouping import (
     Codes,
     RowGroups,
@@ -38,13 +39,10 @@ from kdissect.report.aggregate.grouping import (
     encode_range,
     group_codes,
     group_rows,
-    highest_values,
-    lowest_values,
-    sound_latencies,
-    sum_by_group,
 )
 from kdissect.report.aggregate.partial_rows import join_leaders, part_table, whole_numbers
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, table_fields
+from kdissect.report.aggregate.sound_latency import sound_latencies
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column_values import every_row

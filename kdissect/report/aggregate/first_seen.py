@@ -27,23 +27,20 @@ from kdissect.report.aggregate.calls import (
     group_classes,
 )
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
+from kdissect.report.aggregate.group_loops import HIGHEST, LOWEST
+from kdissect.report.aggregate.group_sums import highest_values, lowest_values, sum_by_group
 from kdissect.report.aggregate.grouping import (
-    HIGHEST,
-    LOWEST,
     Codes,
     RowGroups,
     TableColumns,
     encode,
     encode_range,
     group_rows,
-    highest_values,
-    lowest_values,
     nullable_ints,
-    sound_latencies,
-    sum_by_group,
 )
 from kdissect.report.aggregate.partial_rows import column_codes, join_leaders, part_table, whole_numbers
 from kdissect.report.aggregate.partial_tables import FIRST_SEEN, table_fields
+from kdissect.report.aggregate.sound_latency import sound_latencies
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.coded_text import CodedText, NumberColumn, null_column, repeat_text
 from kdissect.tables.column import INT16

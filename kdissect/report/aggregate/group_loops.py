@@ -14,6 +14,10 @@ from kdissect.array_types import Bools, Int32s, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import read_only
 
+HIGHEST = (1 << 63) - 1
+LOWEST = -HIGHEST - 1
+"""The ends of int64: what stands for the lowest and the highest of no numbers."""
+
 SLOTS_A_ROW = 2  # of the hash table, at least
 # Another one in each process, so that no capture can fill one chain of the hash table on purpose.
 _MULTIPLIER = secrets.randbits(63) | 1

@@ -5,9 +5,8 @@ those are renumbered without gaps (`RowGroups`). Values are then added up by gro
 nanoseconds for each row and column.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,20 +16,11 @@ import pyarrow as pa
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.report.aggregate import group_loops as loops
-from kdissect.report.aggregate.histogram import bucket_of
-from kdissect.tables.array_batch import ArrayBatch, ArrayColumn, number_column
+from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
 from kdissect.tables.coded_text import CodedText, NumberColumn, code_text
-from kdissect.tables.column import INT64
 from kdissect.tables.column_values import combine_chunks, every_row, int_values, run_starts, valid_mask
 
 R = TypeVar("R")
-
-MAX_LATENCY_NS = 1 << 48
-"""Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
-
-HIGHEST = (1 << 63) - 1
-LOWEST = -HIGHEST - 1
-"""The ends of int64: what stands for the lowest and the highest of no numbers."""
 
 DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
@@ -331,53 +321,6 @@ def _number_few(numbers: Int64s) -> tuple[Int64s, int]:
     return np.array(of, np.int64), len(number_of)
 
 
-def first_rows(groups: RowGroups, order: Iterable[Int64s]) -> Int64s:
-    """Return the row of each group that comes first in the order of some columns, ascending.
-
-    Rows are compared by the next column only where the columns before it are equal; the rows that remain are
-    few. Sorting a table takes ten times as long.
-    """
-    columns = iter(order)
-    if are_many(len(groups.of)):
-        column = next(columns, groups.of)
-        first, is_tied = _first_lowest(groups, column)
-        if not is_tied:
-            return first
-        columns = chain([column], columns)
-    rows, of = np.arange(len(groups.of)), groups.of
-    for column in columns:
-        rows, of = _lowest_rows(rows, of, column if len(rows) == len(column) else column[rows], groups.count)
-        if len(rows) == groups.count:
-            break  # the next column, which would have to be made, decides nothing
-    first = np.full(groups.count, len(groups.of), np.int64)
-    np.minimum.at(first, of, rows)
-    return first
-
-
-def _first_lowest(groups: RowGroups, values: Int64s) -> tuple[Int64s, bool]:
-    """Return the first row of the lowest value of each group, and whether a group has several such rows.
-
-    Times mostly differ, so that one pass is enough, which takes a third of the time of `_lowest_rows`.
-    """
-    lowest, first = np.full(groups.count, HIGHEST), np.full(groups.count, len(groups.of), np.int64)
-    tied = np.zeros(groups.count, bool)
-    loops.find_lowest(read_only(groups.of), read_only(values), lowest, first, tied)
-    return first, bool(tied.any())
-
-
-def _lowest_rows(rows: Int64s, of: Int64s, values: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """Return the rows that have the lowest value of their group, and their groups."""
-    lowest = np.full(count, HIGHEST)
-    if are_many(len(rows)):
-        kept_rows, kept_of = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        columns = (read_only(column) for column in (rows, of, values))
-        kept = loops.keep_lowest(*columns, lowest, kept_rows, kept_of)
-        return kept_rows[:kept], kept_of[:kept]
-    np.minimum.at(lowest, of, values)
-    is_kept = values == lowest[of]
-    return rows[is_kept], of[is_kept]
-
-
 def map_distinct(
     function: Callable[..., R], *columns: pa.Array | CodedText | NumberColumn
 ) -> tuple[list[R], Int64s]:
@@ -408,76 +351,3 @@ def coarser(groups: RowGroups, *columns: Codes) -> RowGroups:
 def group_codes(groups: RowGroups) -> Codes:
     """Return groups as the codes of one column of a finer grouping."""
     return Codes(groups.of, groups.count)
-
-
-def sum_by_group(groups: RowGroups, values: Int64s | Bools) -> Int64s:
-    """Return the sum of values for each group; a mask is counted."""
-    sums = np.zeros(groups.count, np.int64)
-    if are_many(len(values)):
-        add = loops.count_rows if values.dtype == bool else loops.add_rows
-        add(read_only(groups.of), read_only(values), sums)
-        return sums
-    if values.dtype == bool:
-        return np.bincount(groups.of[values], minlength=groups.count).astype(np.int64)
-    np.add.at(sums, groups.of, values)
-    return sums
-
-
-def lowest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
-    """Return the lowest present value of each group, null if there is none."""
-    extremes = lowest_values(groups, values, present)
-    return number_column(extremes, extremes < HIGHEST, INT64)
-
-
-def highest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> NumberColumn:
-    """Return the highest present value of each group, null if there is none."""
-    extremes = highest_values(groups, values, present)
-    return number_column(extremes, extremes > LOWEST, INT64)
-
-
-def lowest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
-    """Return the lowest value of each group among those that are present, `HIGHEST` if there is none."""
-    extremes = np.full(groups.count, HIGHEST)
-    if are_many(len(values)):
-        present = every_row(len(values)) if present is None else present
-        loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
-    else:
-        np.minimum.at(extremes, groups.of, values if present is None else np.where(present, values, HIGHEST))
-    return extremes
-
-
-def highest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
-    """Return the highest value of each group among those that are present, `LOWEST` if there is none."""
-    extremes = np.full(groups.count, LOWEST)
-    if are_many(len(values)):
-        present = every_row(len(values)) if present is None else present
-        loops.raise_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
-    else:
-        np.maximum.at(extremes, groups.of, values if present is None else np.where(present, values, LOWEST))
-    return extremes
-
-
-def sound_latencies(exchanges: TableColumns) -> tuple[Int64s, Bools]:
-    """Return latencies in ns and the mask of sound ones: present, not negative, below `MAX_LATENCY_NS`.
-
-    The latency of an exchange that waited by design and was answered late is the time beyond that wait.
-    """
-    latency, sound = exchanges.derived("sound_latencies", make=lambda: _sound_latencies(exchanges))
-    return latency, sound
-
-
-def _sound_latencies(exchanges: TableColumns) -> tuple[Int64s, Bools]:
-    latency = exchanges.ints("latency_ns")
-    sound = exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
-    return latency - exchanges.ints("wait_ns") * ~exchanges.bools("idle_wait"), sound
-
-
-def counted_latencies(exchanges: TableColumns) -> Int64s:
-    """Return sound latencies in ns, 0 for others."""
-    latency, sound = sound_latencies(exchanges)
-    return exchanges.derived("counted_latencies", make=lambda: (latency * sound,))[0]
-
-
-def latency_buckets(exchanges: TableColumns) -> Int64s:
-    """Return the bucket of each sound latency, that of 0 for others."""
-    return exchanges.derived("buckets", make=lambda: (bucket_of(counted_latencies(exchanges)),))[0]

@@ -10,12 +10,8 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.report.aggregate.chosen_partitions import chosen_partitions
 from kdissect.report.aggregate.column_rows import AnyColumn, take_rows
-from kdissect.report.aggregate.grouping import (
-    RowGroups,
-    TableColumns,
-    highest_values,
-    lowest_values,
-)
+from kdissect.report.aggregate.group_sums import highest_values, lowest_values
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns
 from kdissect.report.aggregate.partial_rows import join_leaders, no_rows, part_table
 from kdissect.report.aggregate.partial_tables import LAGS
 from kdissect.report.aggregate.partition_classes import PLACE, partition_classes

@@ -13,18 +13,15 @@ import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.column_rows import AnyColumn, ColumnRows, plain_column, take_rows
+from kdissect.report.aggregate.group_sums import first_rows, highest_by_group, lowest_by_group, sum_by_group
 from kdissect.report.aggregate.grouping import (
     Codes,
     RowGroups,
     TableColumns,
     encode,
     encode_numbers,
-    first_rows,
     group_rows,
-    highest_by_group,
-    lowest_by_group,
     one_group,
-    sum_by_group,
     true_mask,
 )
 from kdissect.report.aggregate.packed_columns import pack_column, unpack_column

@@ -10,14 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import (
-    Codes,
-    RowGroups,
-    TableColumns,
-    encode,
-    group_rows,
-    sum_by_group,
-)
+from kdissect.report.aggregate.group_sums import sum_by_group
+from kdissect.report.aggregate.grouping import Codes, RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_rows import (
     array_rows,
     plain_rows,

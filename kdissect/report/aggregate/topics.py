@@ -14,12 +14,9 @@ from kdissect.report.aggregate.grouping import (
     RowGroups,
     TableColumns,
     coarser,
-    counted_latencies,
     encode_range,
     group_codes,
     group_rows,
-    latency_buckets,
-    sound_latencies,
 )
 from kdissect.report.aggregate.partial_rows import Measure, make_table
 from kdissect.report.aggregate.partial_tables import (
@@ -29,6 +26,7 @@ from kdissect.report.aggregate.partial_tables import (
     TOPIC_PARTITIONS,
 )
 from kdissect.report.aggregate.partition_classes import PLACE, PartitionClasses, partition_classes
+from kdissect.report.aggregate.sound_latency import counted_latencies, latency_buckets, sound_latencies
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.column_values import every_row
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges

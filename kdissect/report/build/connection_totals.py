@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows, sum_by_group
+from kdissect.report.aggregate.group_sums import sum_by_group
+from kdissect.report.aggregate.grouping import TableColumns, encode, group_rows
 from kdissect.report.model.call_figures import Latency
 from kdissect.report.model.connection_rows import (
     ConnectionTotals,

@@ -13,15 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import (
-    RowGroups,
-    TableColumns,
-    encode,
-    group_rows,
-    highest_by_group,
-    lowest_by_group,
-    sum_by_group,
-)
+from kdissect.report.aggregate.group_sums import highest_by_group, lowest_by_group, sum_by_group
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_tables import (
     TOPIC_CALLS,
     TOPIC_FLOWS,

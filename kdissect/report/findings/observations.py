@@ -9,6 +9,7 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
+from kdissect.report.aggregate.group_sums import highest_values, sum_by_group
 from kdissect.report.aggregate.grouping import (
     Codes,
     RowGroups,
@@ -16,9 +17,7 @@ from kdissect.report.aggregate.grouping import (
     encode,
     encode_range,
     group_rows,
-    highest_values,
     name_distinct,
-    sum_by_group,
 )
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
 from kdissect.report.model.findings import Location

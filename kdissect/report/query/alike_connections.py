@@ -11,7 +11,8 @@ import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.jit.many_rows import are_many
-from kdissect.report.aggregate.grouping import Codes, TableColumns, first_rows, group_rows
+from kdissect.report.aggregate.group_sums import first_rows
+from kdissect.report.aggregate.grouping import Codes, TableColumns, group_rows
 from kdissect.report.aggregate.partial_rows import column_codes, key_order, roll_up_groups
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.partials import Partial

@@ -8,13 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Int64s
-from kdissect.report.aggregate.grouping import (
-    Codes,
-    RowGroups,
-    TableColumns,
-    encode,
-    group_rows,
-)
+from kdissect.report.aggregate.grouping import Codes, RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.partials import Partial

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.confidence import confidence_ranks
-from kdissect.report.aggregate.grouping import RowGroups, TableColumns, sum_by_group
+from kdissect.report.aggregate.group_sums import sum_by_group
+from kdissect.report.aggregate.grouping import RowGroups, TableColumns
 from kdissect.report.aggregate.histogram import (
     Histograms,
     add_up,

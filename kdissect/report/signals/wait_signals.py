@@ -11,13 +11,13 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
+from kdissect.report.aggregate.group_sums import sum_by_group
 from kdissect.report.aggregate.grouping import (
     TableColumns,
     distinct_numbers,
     encode,
     group_rows,
     map_distinct,
-    sum_by_group,
 )
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.incidents import Signal, SubjectKind

@@ -6,13 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.report.aggregate.grouping import (
+from kdissect.report.aggregate.grouping import Codes, TableColumns, encode, group_rows
+from kdissect.report.aggregate.sound_latency import (
     MAX_LATENCY_NS,
-    Codes,
-    TableColumns,
     counted_latencies,
-    encode,
-    group_rows,
     latency_buckets,
     sound_latencies,
 )

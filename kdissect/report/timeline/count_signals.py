@@ -12,14 +12,10 @@ from kdissect.array_types import Int64s
 from kdissect.report.aggregate.calls import class_columns, class_counts
 from kdissect.report.aggregate.chosen_partitions import chosen_partitions
 from kdissect.report.aggregate.column_rows import AnyColumn
-from kdissect.report.aggregate.grouping import (
-    TableColumns,
-    counted_latencies,
-    latency_buckets,
-    sound_latencies,
-)
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import no_rows, part_table, whole_numbers
 from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.aggregate.sound_latency import counted_latencies, latency_buckets, sound_latencies
 from kdissect.report.timeline.activity import MEASURES, activity_measures
 from kdissect.report.timeline.count_side_tables import EVENTS
 from kdissect.report.timeline.exchange_columns import (

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from kdissect.report.aggregate import call_loops, calls
 from kdissect.report.aggregate.call_loops import CallCounts
 from kdissect.report.aggregate.calls import class_counts
-from kdissect.report.aggregate.grouping import MAX_LATENCY_NS, TableColumns
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import whole_numbers
 from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.aggregate.sound_latency import MAX_LATENCY_NS
 from kdissect.tables.schemas import EXCHANGES
 from tests.helpers import synthetic_tables as synthetic
 

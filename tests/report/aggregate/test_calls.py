@@ -5,9 +5,10 @@ import pytest
 
 from kdissect.report.aggregate.calls import KIND, class_columns, exchange_classes, group_classes
 from kdissect.report.aggregate.column_rows import ColumnRows, plain_column
-from kdissect.report.aggregate.grouping import MAX_LATENCY_NS, TableColumns
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
+from kdissect.report.aggregate.sound_latency import MAX_LATENCY_NS
 from kdissect.tables.coded_text import CodedText, NumberColumn
 from tests.helpers import synthetic_tables as synthetic
 from tests.helpers.paper_capture import MS, T

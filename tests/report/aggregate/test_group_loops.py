@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate import group_loops, grouping
+from kdissect.report.aggregate.group_sums import (
+    first_rows,
+    highest_by_group,
+    highest_values,
+    lowest_by_group,
+    lowest_values,
+    sum_by_group,
+)
 from kdissect.report.aggregate.grouping import (
     DIRECT_LIMIT,
     FEW_KEYS,
     Codes,
     RowGroups,
     encode_range,
-    first_rows,
     group_rows,
-    highest_by_group,
-    highest_values,
-    lowest_by_group,
-    lowest_values,
-    sum_by_group,
 )
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1

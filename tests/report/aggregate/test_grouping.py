@@ -1,35 +1,26 @@
 """Columns as arrays and groups of rows, against dictionaries of Python."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.report.aggregate.group_sums import sum_by_group
 from kdissect.report.aggregate.grouping import (
-    MAX_LATENCY_NS,
     Codes,
     TableColumns,
     coarser,
-    counted_latencies,
     distinct_numbers,
     encode,
     encode_numbers,
     encode_range,
     encode_runs,
-    first_rows,
     group_rows,
-    highest_by_group,
-    latency_buckets,
-    lowest_by_group,
     map_distinct,
     name_distinct,
-    sound_latencies,
-    sum_by_group,
 )
-from kdissect.report.aggregate.histogram import bucket_of
 from kdissect.tables.array_batch import array_batch
 
 TABLE = pa.table(
@@ -65,23 +56,6 @@ def test_groups_are_those_of_a_dictionary(values):
     assert {values[row]: count for row, count in zip(groups.first, sums.tolist(), strict=True)} == counts
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9) | st.none()), min_size=1, max_size=40))
-def test_extremes_ignore_what_is_absent(rows):
-    groups = group_rows(encode_range(np.array([key for key, _ in rows])))
-    values = np.array([0 if value is None else value for _, value in rows])
-    present = np.array([value is not None for _, value in rows])
-    expected = defaultdict(list)
-    for key, value in rows:
-        expected[key] += [] if value is None else [value]
-    keys = [rows[row][0] for row in groups.first.tolist()]
-    assert lowest_by_group(groups, values, present).arrow().to_pylist() == [
-        min(expected[key], default=None) for key in keys
-    ]
-    assert highest_by_group(groups, values, present).arrow().to_pylist() == [
-        max(expected[key], default=None) for key in keys
-    ]
-
-
 def test_runs_of_equal_values_have_equal_codes():
     codes = encode_runs(np.array([7, 7, 2, 2, 7]))
     assert codes.numbers.tolist() == [0, 0, 1, 1, 0]
@@ -92,33 +66,6 @@ def test_runs_of_equal_values_have_equal_codes():
 def test_many_wide_columns_do_not_overflow():
     wide = Codes(np.array([0, 5, 5]), 1 << 40)
     assert group_rows(wide, wide, wide).of.tolist() == [0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("latency", "sound"), [(0, True), (-1, False), (None, False), (MAX_LATENCY_NS, False)]
-)
-def test_a_sound_latency_is_neither_negative_nor_of_days(latency, sound):
-    columns = {"latency_ns": pa.array([latency], pa.int64()), "wait_ns": pa.array([0]), "idle_wait": [False]}
-    assert sound_latencies(TableColumns(pa.table(columns)))[1].tolist() == [sound]
-
-
-def test_of_a_long_poll_that_was_late_the_time_beyond_its_wait_counts():
-    columns = {"latency_ns": [8186, 400], "wait_ns": [500, 400], "idle_wait": [False, True]}
-    assert sound_latencies(TableColumns(pa.table(columns)))[0].tolist() == [7686, 400]
-
-
-ORDERED = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), max_size=40)
-
-
-@given(ORDERED)
-def test_the_first_row_of_a_group_is_that_of_a_stable_sort(rows):
-    keys, first, second = (np.array([row[column] for row in rows], np.int64) for column in range(3))
-    groups = group_rows(encode_range(keys))
-    expected = {}
-    for row in sorted(range(len(rows)), key=lambda row: rows[row][1:]):
-        expected.setdefault(int(keys[row]), row)
-    found = first_rows(groups, [first, second])
-    assert {int(keys[row]): int(row) for row in found} == expected
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3)), max_size=40))
@@ -142,18 +89,6 @@ def test_many_numbers_have_the_codes_that_arrow_gives_them():
     assert codes.bound == len(expected.dictionary)
     heads = encode_runs(np.repeat(values, 2)).numbers
     assert heads[::2].tolist() == heads[1::2].tolist() == expected.indices.to_pylist()
-
-
-def test_latencies_are_counted_once_for_all_figures():
-    rows = [(5_000_000, 0, False), (-1, 0, False), (None, 0, False), (MAX_LATENCY_NS, 0, False)]
-    rows += [(900, 400, False), (900, 400, True), (100, 400, False)]
-    names = ("latency_ns", "wait_ns", "idle_wait")
-    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
-    exchanges = TableColumns(table)
-    expected = [5_000_000, 0, 0, 0, 500, 900, -300]
-    assert counted_latencies(exchanges).tolist() == expected
-    assert latency_buckets(exchanges).tolist() == [bucket_of(np.array([value]))[0] for value in expected]
-    assert latency_buckets(exchanges) is latency_buckets(exchanges)
 
 
 def test_another_column_stands_in_for_null():
