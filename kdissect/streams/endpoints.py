@@ -28,6 +28,7 @@ ROW = np.dtype(
     ]
 )
 LEAST_ROWS = 64
+SPARE_HOSTS = 1 << 12  # of forgotten connections: more are dropped
 
 
 class Endpoints(NamedTuple):
@@ -74,6 +75,9 @@ class HostTexts:
         self._number_of: dict[bytes, int] = {}
         self._texts = pa.array([], pa.string())
 
+    def __len__(self) -> int:
+        return len(self._number_of)
+
     def numbers(self, hosts: NDArray[np.generic]) -> Int64s:
         """Return the number of each host, addresses as 16 bytes."""
         memory = [None, pa.py_buffer(np.ascontiguousarray(hosts))]
@@ -110,8 +114,14 @@ class EndpointTable:
         for name in KEY.names or ():
             self._rows[name][rows] = keys[name]
         self._rows["identity"][rows] = identities
+        self._number_hosts(rows)
+        if len(self.hosts) > SPARE_HOSTS + 2 * self._count:
+            self.hosts = HostTexts()
+            self._number_hosts(np.arange(self._count))
+
+    def _number_hosts(self, rows: Int64s) -> None:
         for side in ("a", "b"):
-            self._rows[f"{side}_number"][rows] = self.hosts.numbers(keys[f"{side}_host"])
+            self._rows[f"{side}_number"][rows] = self.hosts.numbers(self._rows[f"{side}_host"][rows])
 
     def keys(self, rows: Int64s) -> Records:
         """Return the endpoints of some connections as rows of KEY."""

@@ -4,7 +4,7 @@ Texts are numbers, so a batch with thousands of new connections enters them at o
 a dictionary, the first values of 100,000 connections took 126 ns an exchange, and take 52 this way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,12 @@ NULL, TEXT = 1, 2
 class FirstTexts:
     """The number of the text of each connection, by row, and the texts."""
 
-    def __init__(self, known: Iterable[tuple[int, str | None]] = ()) -> None:
-        self._numbers = np.zeros(
-            0, np.int64
-        )  # 0: nothing is known; 1: null; others: TEXT and that of the text
+    def __init__(self, known: Sequence[tuple[int, str | None]] = ()) -> None:
+        # 0: nothing is known; NULL; others: TEXT and the number of the text.
+        self._numbers = np.zeros(0, np.int64)
         self._number_of: dict[str, int] = {}
-        for row, text in known:
-            self.put(np.array([row]), code_text(pa.array([text], pa.string())))
+        rows, texts = [row for row, _ in known], [text for _, text in known]
+        self.put(np.array(rows, np.int64), code_text(pa.array(texts, pa.string())))
 
     def put(self, rows: Int64s, texts: CodedText) -> None:
         """Set the texts of some connections, each once; null is one as well."""

@@ -4,8 +4,10 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from kdissect.capture.segment_index import PIECES
+from kdissect.streams import endpoints
 from kdissect.streams.endpoints import (
     KEY,
     LEAST_ROWS,
@@ -63,6 +65,18 @@ def test_a_row_has_the_numbers_of_its_hosts() -> None:
         assert [texts[number] for number in numbers] == [
             format_ip(getattr(one, f"{side}_host")) for one in ends
         ]
+
+
+def test_hosts_of_forgotten_connections_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "SPARE_HOSTS", 10)
+    table, ends = EndpointTable(), some_ends(100)
+    table.put(np.arange(2), np.array(ends[:2], KEY), np.arange(2))
+    for one in ends[2:]:
+        table.put(np.array([1]), one.key, np.array([1]))
+        assert len(table.hosts) <= 10 + 2 * len(table)
+    texts, kept = table.hosts.texts.to_pylist(), [ends[0], ends[-1]]
+    numbers = table.column("a_number", np.arange(2)).tolist()
+    assert [texts[number] for number in numbers] == [format_ip(one.a_host) for one in kept]
 
 
 def test_keys_of_pieces_are_those_of_their_endpoints() -> None:
