@@ -61,6 +61,7 @@ def test_a_dump_shows_all_formats(recording: Recording, capfd: pytest.CaptureFix
     assert (values["guids"]["schema_guid"], values["avro"]["schema_id"]) == (guid, FIRST_ID + 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 def test_sql_names_fields_of_both_versions(recording: Recording) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command import environment
+from tests.helpers.tiers import thorough_after
 
 SOURCE = """
 from kdissect.jit.decorators import jit
@@ -30,7 +31,7 @@ def run(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("kind", thorough_after(1, ["nbi", "nbc"]))
 def test_a_file_that_is_cut_off_is_written_anew(tmp_path: Path, kind: str) -> None:
     (tmp_path / "program.py").write_text(SOURCE)
     assert run(tmp_path) == ["42", "0"]

@@ -29,6 +29,7 @@ from kdissect.cli.report_build import report_input, signal_grid
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.summary import Summary
 from kdissect.spark.connect import ConnectEngine
+from kdissect.spark.in_process import InProcessEngine
 from kdissect.spark.session import Engine
 from tests.lab.harm import LOSSY, NAMES, harmed
 
@@ -261,8 +262,10 @@ def _evidence(evidence: Evidence) -> str:
     return f"{evidence.subject} {evidence.detail}"
 
 
-def judge(engine: Engine | ConnectEngine, captures: Iterable[Recording]) -> Iterator[Verdict]:
-    """Analyze captures one after the other with one Spark session, and compare each with its truth.
+def judge(
+    engine: Engine | ConnectEngine | InProcessEngine, captures: Iterable[Recording]
+) -> Iterator[Verdict]:
+    """Analyze captures one after the other with one engine, and compare each with its truth.
 
     A capture in which there is no Kafka traffic to be found has a report without lines.
     """

@@ -23,6 +23,7 @@ def events(text: str, kind: str) -> list[dict[str, object]]:
     return [event for event in map(json.loads, text.splitlines()) if event["event"] == kind]
 
 
+@pytest.mark.thorough
 def test_a_pipe_gives_the_rows_of_its_capture(tmp_path: Path) -> None:
     capture = CAPTURES / "old-broker.pcap"
     done = kdissect("watch", "-", "--out", tmp_path / "out", *OPTIONS, stdin=capture.read_bytes())

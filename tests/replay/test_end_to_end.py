@@ -342,6 +342,7 @@ def test_the_target_may_not_be_the_source(target: SecuredCluster, tmp_path: Path
             replay.learn()
 
 
+@pytest.mark.thorough
 def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: Path) -> None:
     asked = settings(
         target, "dying-", pace=Pace.SCHEDULE, speed=2.0, answer_deadline_s=2.0, dependency_deadline_s=2.0

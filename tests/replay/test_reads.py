@@ -50,13 +50,13 @@ PACES = [
     for pace in (Pace.ASAP, Pace.SCHEDULE, Pace.THINK)
     for groups in (Groups.FULL, Groups.SIMPLE)
 ]
-"""Each takes half a minute. Most runs try both kinds of groups as soon as possible, full ones on schedule.
+"""Each takes half a minute. Most runs try both kinds of groups as soon as possible.
 
-`test_share_groups` has the third pace.
+`test_share_groups` has another pace.
 """
 
 
-@pytest.mark.parametrize(("pace", "groups"), thorough_after(3, PACES))
+@pytest.mark.parametrize(("pace", "groups"), thorough_after(2, PACES))
 def test_clients_read_and_commit_what_they_did_in_the_capture(
     recording: Path, target: SecuredCluster, tmp_path: Path, pace: Pace, groups: Groups
 ) -> None:

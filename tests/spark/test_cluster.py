@@ -64,6 +64,7 @@ def test_the_executors_python_has_no_kdissect(cluster: Standalone) -> None:
     assert "No module named 'kdissect'" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_same_tables(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:

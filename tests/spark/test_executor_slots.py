@@ -59,6 +59,7 @@ def test_nobody_looks_after_the_end_of_spark(monkeypatch: pytest.MonkeyPatch) ->
     end()
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_cluster_that_others_fill_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ def test_a_worker_is_killed_and_a_capture_is_compressed(cluster: Standalone, tmp
     assert not list(shared.iterdir())
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_tables_and_checkpoint_are_in_an_object_store(cluster: Standalone, s3: str, tmp_path: Path) -> None:
     parts = ring_files(CAPTURES / "old-broker.pcap", 6)
