@@ -1,6 +1,6 @@
 """Sums, extremes and first rows by group."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 
 import numpy as np
@@ -14,6 +14,8 @@ from kdissect.tables.array_batch import number_column
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.column import INT64
 from kdissect.tables.column_values import every_row
+
+Loop = Callable[..., None]
 
 
 def sum_by_group(groups: RowGroups, values: Int64s | Bools) -> Int64s:
@@ -43,23 +45,24 @@ def highest_by_group(groups: RowGroups, values: Int64s, present: Bools) -> Numbe
 
 def lowest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
     """Return the lowest value of each group among those that are present, `HIGHEST` if there is none."""
-    extremes = np.full(groups.count, HIGHEST)
-    if are_many(len(values)):
-        present = every_row(len(values)) if present is None else present
-        loops.lower_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
-    else:
-        np.minimum.at(extremes, groups.of, values if present is None else np.where(present, values, HIGHEST))
-    return extremes
+    return _extremes(groups, values, present, HIGHEST, np.minimum, loops.lower_rows)
 
 
 def highest_values(groups: RowGroups, values: Int64s, present: Bools | None = None) -> Int64s:
     """Return the highest value of each group among those that are present, `LOWEST` if there is none."""
-    extremes = np.full(groups.count, LOWEST)
+    return _extremes(groups, values, present, LOWEST, np.maximum, loops.raise_rows)
+
+
+def _extremes(
+    groups: RowGroups, values: Int64s, present: Bools | None, nothing: int, plain: np.ufunc, loop: Loop
+) -> Int64s:
+    """Return an extreme of each group, by a compiled loop or the plain way; `nothing` stands for no value."""
+    extremes = np.full(groups.count, nothing)
     if are_many(len(values)):
         present = every_row(len(values)) if present is None else present
-        loops.raise_rows(*(read_only(column) for column in (groups.of, values, present)), extremes)
+        loop(*(read_only(column) for column in (groups.of, values, present)), extremes)
     else:
-        np.maximum.at(extremes, groups.of, values if present is None else np.where(present, values, LOWEST))
+        plain.at(extremes, groups.of, values if present is None else np.where(present, values, nothing))
     return extremes
 
 

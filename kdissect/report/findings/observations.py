@@ -31,7 +31,7 @@ MAX_OBSERVATIONS = 100_000
 """Groups of exchanges that findings look at: those with the most exchanges, the others count as omitted."""
 
 FEW = 4_096
-"""Observations of all kinds with no more of them are made at once, of the others only when a rule asks."""
+"""Kinds with no more observations than this are made together, each of the others when a rule asks for it."""
 
 
 class Observation(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import kdissect.protocol.columnar.vm_state as state_module
-import kdissect.protocol.columnar.vm_state as walk_module
+from kdissect.protocol.columnar import vm_state
 from kdissect.protocol.columnar.assembler import Op
 from kdissect.protocol.columnar.registers import (
     ROW_SLOTS,
@@ -115,7 +115,7 @@ def test_errors_are_counted_and_the_first_is_kept() -> None:
 
 
 def test_the_numbers_in_kernels_are_those_of_the_enums() -> None:
-    assert {op: getattr(walk_module, f"OP_{op.name}") for op in Op} == {op: op.value for op in Op}
+    assert {op: getattr(vm_state, f"OP_{op.name}") for op in Op} == {op: op.value for op in Op}
     reasons = {reason: getattr(state_module, reason.name) for reason in Reason}
     assert reasons == {reason: reason.value for reason in Reason}
     assert state_module.REASONS.keys() == set(Reason) - {Reason.NONE}
