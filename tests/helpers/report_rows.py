@@ -11,8 +11,13 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.build.build_report import build_report
+from kdissect.report.findings.finding_context import FindingContext
+from kdissect.report.findings.observations import find_observations
 from kdissect.report.model.summary import CaptureFacts, ProfileBy, Summary
 from kdissect.report.partials import summarise
+from kdissect.report.query.call_table import CallTable
+from kdissect.report.query.connection_facts import read_connection_facts
+from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.render.json import to_json
 from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
 from tests.helpers import paper_capture
@@ -155,3 +160,18 @@ def json_report(
     }
     text = to_json(build_report(summarise(both), CaptureFacts(files=("x.pcap",)), by=by))
     return dict(json.loads(text))
+
+
+def context_of(partial, summary):
+    """Return what rules look at, without topics."""
+    facts = read_connection_facts(partial)
+    observations, _ = find_observations(partial, facts, TopicNames(partial))
+    return FindingContext(
+        CaptureFacts(),
+        facts,
+        summary.connections,
+        summary.totals,
+        (),
+        CallTable(partial, facts),
+        observations,
+    )

@@ -15,10 +15,9 @@ from kdissect.report.aggregate.group_sums import first_rows
 from kdissect.report.aggregate.grouping import Codes, TableColumns, group_rows
 from kdissect.report.aggregate.partial_rows import column_codes, key_order, roll_up_groups
 from kdissect.report.aggregate.partial_tables import PartialTable
-from kdissect.report.partials import Partial
+from kdissect.report.partials import CONNECTION, Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 
-CONNECTION = "connection"
 FEWER = 4
 """Rows are added up if so many connections or more are alike on average."""
 

@@ -11,8 +11,8 @@ from kdissect.array_types import Int64s
 from kdissect.report.aggregate.grouping import Codes, RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES
 from kdissect.report.model.call_figures import Figures
-from kdissect.report.partials import Partial
-from kdissect.report.query.alike_connections import CONNECTION, add_up_alike
+from kdissect.report.partials import CONNECTION, Partial
+from kdissect.report.query.alike_connections import add_up_alike
 from kdissect.report.query.connection_facts import SHARED, ConnectionFacts
 from kdissect.report.query.figures import GroupFigures, group_figures
 from kdissect.tables.array_batch import join_columns

@@ -12,15 +12,9 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.finding_context import FindingContext
-from kdissect.report.findings.observations import find_observations
-from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
-from kdissect.report.query.call_table import CallTable
-from kdissect.report.query.connection_facts import read_connection_facts
-from kdissect.report.query.topic_names import TopicNames
 from tests.helpers.paper_capture import T
-from tests.helpers.report_rows import connection, report, tables
+from tests.helpers.report_rows import connection, context_of, report, tables
 
 
 @pytest.fixture
@@ -28,20 +22,6 @@ def context():
     rows = [connection(1, first_time_ns=T + 9), connection(2, first_time_ns=T, lost_bytes=5), connection(3)]
     partial = summarise(tables([], [], rows))
     return context_of(partial, report([], [], rows))
-
-
-def context_of(partial, summary):
-    facts = read_connection_facts(partial)
-    observations, _ = find_observations(partial, facts, TopicNames(partial))
-    return FindingContext(
-        CaptureFacts(),
-        facts,
-        summary.connections,
-        summary.totals,
-        (),
-        CallTable(partial, facts),
-        observations,
-    )
 
 
 def test_connections_are_chosen_by_mask_or_number_and_ordered_by_time(context):

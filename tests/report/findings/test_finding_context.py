@@ -5,31 +5,15 @@ from dataclasses import replace
 import pytest
 
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.findings.finding_context import FindingContext
-from kdissect.report.findings.observations import Observation, find_observations
-from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.findings.observations import Observation
 from kdissect.report.partials import summarise
-from kdissect.report.query.call_table import CallTable
-from kdissect.report.query.connection_facts import read_connection_facts
-from kdissect.report.query.topic_names import TopicNames
-from tests.helpers.report_rows import HEARTBEAT, PRODUCE, failing, report, tables, unanswered
+from tests.helpers.report_rows import HEARTBEAT, PRODUCE, context_of, failing, report, tables, unanswered
 
 
 @pytest.fixture(scope="module")
 def context():
     rows = [*failing(1, HEARTBEAT, 25, [0, 10]), *failing(2, PRODUCE, 6, [5]), *unanswered(PRODUCE, 90)]
-    partial = summarise(tables(rows))
-    facts, summary = read_connection_facts(partial), report(rows)
-    observations, _ = find_observations(partial, facts, TopicNames(partial))
-    return FindingContext(
-        CaptureFacts(),
-        facts,
-        summary.connections,
-        summary.totals,
-        (),
-        CallTable(partial, facts),
-        observations,
-    )
+    return context_of(summarise(tables(rows)), report(rows))
 
 
 def test_observations_are_chosen_by_kind(context):
