@@ -138,7 +138,7 @@ class _Near:
         self.here = self.choose(segments, streams, least=0, are_new=True)
 
     def choose(self, segments: Int64s, streams: Int64s, least: int, are_new: bool = False) -> Int64s:
-        """Return the chosen segments of a split, which is the one before the last that was asked for."""
+        """Return the chosen segments of a split. Splits are passed from the last to the first."""
         chosen = np.zeros(len(streams), np.bool_)
         rows = np.ascontiguousarray(segments.T)
         choose_near(rows, streams, least, are_new, self.left, self._sequences, chosen)
