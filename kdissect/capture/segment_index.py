@@ -48,7 +48,8 @@ PIECES = pa.schema(
     ]
 )
 
-# Columns of a descriptor table: an int64 array of shape (SEGMENT_COLUMNS, n), each column contiguous.
+# Columns of a descriptor table: an int64 array of shape (SEGMENT_COLUMNS, n). Unpacked descriptors lie one
+# after the other, 64 bytes each, as loops go through them: eight streams of numbers take twice as long.
 TIME = 0  # nanoseconds since the epoch
 PACKET = 1  # 1-based number in its capture file
 OFFSET = 2  # file offset of the first payload byte (of the packet's end when it has none)
@@ -126,42 +127,29 @@ def pack_rows(
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
+class UnpackedPieces(NamedTuple):
+    """Descriptors of pieces."""
+
+    packets: Int64s
+    """A descriptor table of all of them, piece after piece."""
+    heads: Int64s
+    """For each piece its first column of `packets` that is no acknowledgment, -1 without one."""
+
+
 def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
-    """Return one descriptor table for a `segments` column and its `count` column, row after row."""
+    """Return one descriptor table for a `segments` column and its `count` column, piece after piece."""
+    return unpack_pieces(blobs, counts).packets
+
+
+def unpack_pieces(blobs: pa.Array, counts: Int64s, before: int = 0) -> UnpackedPieces:
+    """Return what `unpack` does, and where segments begin. `before` is added to the numbers of packets."""
     _, offsets, data = blobs.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[blobs.offset : blobs.offset + len(blobs)].astype(np.int64)
     counts = np.asarray(counts, dtype=np.int64)
-    columns = np.empty((SEGMENT_COLUMNS, int(counts.sum())), dtype=np.int64)
-    unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, columns)
-    return columns
-
-
-def take_segments(packets: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the descriptors that are no acknowledgments, and how many of each piece these are.
-
-    The descriptors of piece i are the next counts[i] columns of `packets`. The columns that are returned are
-    contiguous, each with all of its numbers, as reassembly goes through them.
-    """
-    segments = np.empty(packets.shape, np.int64, order="F")
-    kept = np.zeros(len(counts), np.int64)
-    count = copy_segments(packets, counts, segments.T, kept)
-    return segments[:, :count], kept
-
-
-@jit_flat
-def copy_segments(packets: Int64s, counts: Int64s, segments: Int64s, kept: Int64s) -> int:
-    """Copy descriptors that are no acknowledgments to rows of `segments`; return how many they are."""
-    at, count = 0, 0
-    for piece in range(len(counts)):
-        before = count
-        for row in range(at, at + counts[piece]):
-            if packets[FLAGS, row] & FLAG_ACK_ONLY == 0:
-                for column in range(SEGMENT_COLUMNS):
-                    segments[count, column] = packets[column, row]
-                count += 1
-        at += counts[piece]
-        kept[piece] = count - before
-    return count
+    rows = np.empty((int(counts.sum()), SEGMENT_COLUMNS), dtype=np.int64)
+    heads = np.empty(len(counts), np.int64)
+    unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, before, rows, heads)
+    return UnpackedPieces(rows.T, heads)
 
 
 @jit_inline
@@ -265,9 +253,13 @@ def pack_each(
 
 
 @jit_inner
-def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -> int:
-    """Unpack `count` descriptors from data[at:] into columns[:, first:]. Return the position behind them."""
-    time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
+def unpack_into(data: Bytes, at: int, count: int, before: int, rows: Int64s, first: int) -> int:
+    """Unpack `count` descriptors from data[at:] into rows[first:].
+
+    Return the row of the first that is no acknowledgment, -1 without one.
+    """
+    time, packet, offset, expected_a, expected_b = 0, before, 0, 0, 0
+    head = -1
     for row in range(first, first + count):
         header = np.int64(data[at])
         flags = header & ~_HAS_MISSING
@@ -278,11 +270,12 @@ def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -
         if flags & FLAG_ACK_ONLY:
             change, at = _read_signed(data, at)
             expected = expected_a if flags & FLAG_B_TO_A else expected_b
-            columns[TIME, row], columns[PACKET, row], columns[FLAGS, row] = time, packet, flags
-            columns[ACK, row] = (expected + change) & 0xFFFFFFFF
+            rows[row, TIME], rows[row, PACKET], rows[row, FLAGS] = time, packet, flags
+            rows[row, ACK] = (expected + change) & 0xFFFFFFFF
             for column in (OFFSET, CAPTURED, MISSING, SEQ):
-                columns[column, row] = 0
+                rows[row, column] = 0
             continue
+        head = row if head < 0 else head
         change, at = _read_signed(data, at)
         offset += change
         captured, at = _read_varint(data, at)
@@ -300,17 +293,19 @@ def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -
             expected_b = following
         else:
             expected_a = following
-        columns[TIME, row], columns[PACKET, row], columns[OFFSET, row] = time, packet, offset
-        columns[CAPTURED, row], columns[MISSING, row] = captured, missing
-        columns[SEQ, row], columns[ACK, row], columns[FLAGS, row] = seq, ack, flags
+        rows[row, TIME], rows[row, PACKET], rows[row, OFFSET] = time, packet, offset
+        rows[row, CAPTURED], rows[row, MISSING] = captured, missing
+        rows[row, SEQ], rows[row, ACK], rows[row, FLAGS] = seq, ack, flags
         offset += captured
-    return at
+    return head
 
 
 @jit_flat
-def unpack_rows(data: Bytes, starts: Int64s, counts: Int64s, columns: Int64s) -> None:
-    """Unpack the blob at each of `starts`, one after another, into `columns`."""
+def unpack_rows(
+    data: Bytes, starts: Int64s, counts: Int64s, before: int, rows: Int64s, heads: Int64s
+) -> None:
+    """Unpack the blob at each of `starts`, one after another, into `rows`."""
     first = 0
     for i in range(len(starts)):
-        unpack_into(data, starts[i], counts[i], columns, first)
+        heads[i] = unpack_into(data, starts[i], counts[i], before, rows, first)
         first += counts[i]

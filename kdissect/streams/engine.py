@@ -56,6 +56,7 @@ from kdissect.streams.flow_state import (
 from kdissect.streams.memory_budget import heaviest, held_by_each
 from kdissect.streams.overlaps import Conflicts
 from kdissect.streams.segment_loop import advance
+from kdissect.streams.split_segments import SplitSegments
 from kdissect.streams.state_pools import (
     begin_anew,
     forget_connections,
@@ -162,9 +163,10 @@ class StreamEngine:
         if laid_out is not segments:
             segments[FLAGS] = laid_out[FLAGS, : segments.shape[1]]
 
-    def count_conflicts(self, path: str, segments: Int64s, directions: Int64s, offset_of: Int64s) -> None:
+    def count_conflicts(self, path: str, segments: SplitSegments, offset_of: Int64s) -> None:
         """Count the segments of a split of the file `path` that brought other bytes than those before."""
-        self._conflicts.count(path, segments, directions, offset_of, self.state)
+        repeats, self.state.counters.repeats = self.state.counters.repeats > 0, 0
+        self._conflicts.count(path, segments, repeats, offset_of, self.state)
 
     def close(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held, apart from what `flush` returns."""

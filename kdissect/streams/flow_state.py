@@ -181,6 +181,7 @@ class StateCounters(Row):
     read_next: int  # direction that is to be read after that one, -1 = none
     held: int  # what all chunks and all that waits take, in bytes
     most_held: int  # so much may be held, in bytes
+    repeats: int  # segments that brought bytes again, since the last comparison of such segments
 
 
 REQUEST_SIDE, RESPONSE_SIDE = "request", "response"  # the fields of an exchange that are a FrameRow

@@ -38,15 +38,15 @@ from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
 from kdissect.jit.same_bytes import same_bytes
 from kdissect.streams.carry.value_bytes import Value
-from kdissect.streams.flow_state import DIFFERS, PACKET_BITS, PROBES, REPEATS, State
+from kdissect.streams.flow_state import DIFFERS, PROBES, REPEATS, State
 from kdissect.streams.late_duplicates import earlier_copies
 from kdissect.streams.payload_reader import read_ranges
+from kdissect.streams.split_segments import IN_FILE, SplitSegments
 
 NEAR_SEGMENTS = 256
 NEAR_PACKETS = 1 << 15
 NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
-IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 SEQUENCES = 1 << 16  # sequence numbers are looked up by their low bits: a few too many segments are chosen
 
 # The columns of a segment that is compared. Its bytes lie at PLACE in the file. They lie at AT in the arena;
@@ -199,26 +199,26 @@ class Conflicts:
             rows.append(self._rows[near.left[self._rows[:, STREAM]] >= 0])
         return np.concatenate([self._rows[:0], *reversed(rows)])
 
-    def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
+    def count(self, path: str, split: SplitSegments, repeats: bool, at_of: Int64s, state: State) -> None:
         """Count the conflicts and the duplicates of a split, which was processed, in the rows of `state`.
 
-        `streams` has the direction of each segment, `at_of` the offset of its payload in the arena.
+        `at_of` has the offset of each segment's payload in the arena, and `repeats` says whether one may
+        bring bytes again.
         """
-        if segments.shape[1] == 0:
+        segments, streams = split.table, split.directions
+        if len(streams) == 0:
             return
         if path != self._path:
             self._path, self._rows, self._slabs = path, self._rows[:0], []
-        again = np.flatnonzero(segments[FLAGS] & REPEATS)
-        again = again[_is_whole(segments, again)]
-        if len(again):
-            self._judge(again, segments, streams, at_of, state)
-        # The numbers of fragments that waited are lower than those before them.
-        numbers = segments[PACKET] & IN_FILE
-        highest = int(numbers.max())
-        least = highest - 2 * NEAR_PACKETS
-        late = np.flatnonzero(numbers >= least)  # all segments of a split would be 10 MB in each worker
-        last_place = int(segments[OFFSET].max())
-        self._slabs.append(_Slab(segments.T[late].T, streams[late], highest, last_place, least))
+        if repeats:
+            again = np.flatnonzero(segments[FLAGS] & REPEATS)
+            again = again[_is_whole(segments, again)]
+            if len(again):
+                self._judge(again, segments, streams, at_of, state)
+        least = split.last_packet - 2 * NEAR_PACKETS
+        late = split.late(least)  # all segments of a split would be 10 MB in each worker
+        slab = _Slab(segments.T[late].T, streams[late], split.last_packet, split.last_place, least)
+        self._slabs.append(slab)
         self._let_go(least)
 
     def _judge(self, again: Int64s, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:

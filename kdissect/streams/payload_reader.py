@@ -20,6 +20,7 @@ from kdissect.jit.many_rows import MANY_ROWS, read_only
 from kdissect.jit.rows import COMPILED
 from kdissect.streams.ordered_reads import read_in_order
 from kdissect.streams.payload_windows import SHORTER, UNORDERED, read_whole, take_from_windows
+from kdissect.streams.split_segments import SplitSegments
 
 # Bytes: to read a hole up to this size costs less than another system call.
 READ_THROUGH = 2 << 10
@@ -42,49 +43,46 @@ Room = Callable[[int], tuple[Bytes, int]]
 """Room for a number of bytes in a larger array, and its offset there."""
 
 
-def read_payload(path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room) -> Int64s:
-    """Read the payload of segments, of which piece i has the next counts[i], into what `room` returns.
+def read_payload(path: str, segments: SplitSegments, room: Room) -> Int64s:
+    """Read the payload of segments into what `room` returns.
 
-    Return the offset of each segment's bytes in the array of `room`. `streams` is that of `plan`. Raise
-    CaptureChanged when the file is shorter by now.
+    Return the offset of each segment's bytes in the array of `room`. Raise CaptureChanged when the file is
+    shorter by now.
     """
-    taken = _read_compiled(path, segments, counts, streams, room)
+    taken = _read_compiled(path, segments, room)
     if taken is not None:
         return taken
-    starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], streams)
+    table = segments.table
+    starts, stops, positions = plan(table[OFFSET], table[CAPTURED], segments.directions)
     out, offset = room(int((stops - starts).sum()))
     read_ranges(path, starts, stops, out)
     return positions + offset
 
 
-def _read_compiled(path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room) -> Int64s | None:
+def _read_compiled(path: str, segments: SplitSegments, room: Room) -> Int64s | None:
     """Return what `read_payload` does, None if no compiled loop is for these segments."""
-    lengths = segments[CAPTURED]
-    wanted, filled = int(lengths.sum()), int(np.count_nonzero(lengths))
+    wanted, filled = segments.payload_bytes, segments.filled
     are_long = COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled
-    if not are_long and not (COMPILED and filled >= MANY_ROWS and _spread(segments, counts) < DENSE * wanted):
+    if not are_long and not (COMPILED and filled >= MANY_ROWS and _spread(segments) < DENSE * wanted):
         return None
     with open_storage(path) as source:
         if source.descriptor is None:
             return None
         if are_long:
-            return _read_in_order(source.descriptor, path, segments, counts, streams, room)
+            return _read_in_order(source.descriptor, path, segments, room)
         out, offset = room(wanted)
-        taken, positions = take_from_windows(source.descriptor, segments, counts, out)
+        taken, positions = take_from_windows(source.descriptor, segments.table, segments.counts, out)
     if taken == SHORTER:
         raise CaptureChanged(f"{path} became shorter while it was read")
     return None if taken == UNORDERED else positions + offset
 
 
-def _read_in_order(
-    descriptor: int, path: str, segments: Int64s, counts: Int64s, streams: Int64s, room: Room
-) -> Int64s:
-    offsets, lengths = segments[OFFSET], segments[CAPTURED]
+def _read_in_order(descriptor: int, path: str, segments: SplitSegments, room: Room) -> Int64s:
+    offsets, lengths = segments.table[OFFSET], segments.table[CAPTURED]
     rows = np.flatnonzero(lengths)
-    starts, stops, positions = _by_stream(offsets, lengths, streams, rows)
-    wanted = int(lengths.sum())
-    out, offset = room(wanted)
-    if _spread(segments, counts) >= DENSE * wanted:
+    starts, stops, positions = _by_stream(offsets, lengths, segments.directions, rows)
+    out, offset = room(segments.payload_bytes)
+    if _spread(segments) >= DENSE * segments.payload_bytes:
         read_ahead(descriptor, starts, stops)
     if not read_in_order(descriptor, offsets, lengths, positions, rows, out):
         raise CaptureChanged(f"{path} became shorter while it was read")
@@ -95,11 +93,11 @@ def _are_large(wanted: int, filled: int) -> bool:
     return wanted >= LARGE * filled
 
 
-def _spread(segments: Int64s, counts: Int64s) -> int:
+def _spread(segments: SplitSegments) -> int:
     """Return the length of the part of the file that has the segments, which ascend in each piece."""
-    stops = np.cumsum(counts)[counts > 0]
+    stops = np.cumsum(segments.counts)[segments.counts > 0]
     firsts = np.append(0, stops[:-1])
-    return int(segments[OFFSET, stops - 1].max() - segments[OFFSET, firsts].min())
+    return int(segments.table[OFFSET, stops - 1].max() - segments.table[OFFSET, firsts].min())
 
 
 def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:

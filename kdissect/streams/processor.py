@@ -26,10 +26,9 @@ from kdissect.capture.segment_index import (
     FLAG_SYN,
     FLAGS,
     MISSING,
-    PACKET,
     SEQ,
-    take_segments,
-    unpack,
+    UnpackedPieces,
+    unpack_pieces,
 )
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.carry.split_numbers import SplitNumbers
@@ -39,6 +38,7 @@ from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, State
 from kdissect.streams.newest_rows import NewestRows
 from kdissect.streams.payload_reader import read_payload
+from kdissect.streams.split_segments import split_segments
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_state import Plain, TlsFacts
 
@@ -141,18 +141,14 @@ class FlowProcessor:
             return
         split = self._splits[pieces["split"][0].as_py()]
         counts = pieces["count"].to_numpy().astype(np.int64)
-        packets = unpack(pieces["segments"], counts)
-        packets[PACKET] |= split.index << PACKET_BITS
-        segments, kept = take_segments(packets, counts)
-        rows = self._connections_of(pieces, segments, kept)
-        connection_of = np.repeat(rows, kept)
+        unpacked = unpack_pieces(pieces["segments"], counts, split.index << PACKET_BITS)
+        rows = self._connections_of(pieces, unpacked, counts)
         if self._follows_tcp:
-            self.tcp.feed(packets, np.repeat(rows, counts), len(self.endpoints))
-        del packets  # as large as `segments`, for as long as exchanges of the split are handed on
-        directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
-        offset_of = read_payload(split.path, segments, kept, directions, self._engine.room_for_payload)
-        yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)
-        self._engine.count_conflicts(split.path, segments, directions, offset_of)
+            self.tcp.feed(unpacked.packets, np.repeat(rows, counts), len(self.endpoints))
+        segments = split_segments(unpacked.packets, counts, rows)
+        offset_of = read_payload(split.path, segments, self._engine.room_for_payload)
+        yield from self._engine.advance(segments.table, segments.connection_of, offset_of, self._take_records)
+        self._engine.count_conflicts(split.path, segments, offset_of)
         yield from self.tls.flush()
         yield from self._engine.end_slab()
 
@@ -236,9 +232,9 @@ class FlowProcessor:
     def _take_records(self, state: State, connection: int) -> Iterator[ExchangeBatch]:
         yield from self.tls.take(state, connection, self.endpoints[connection])
 
-    def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
+    def _connections_of(self, pieces: pa.RecordBatch, unpacked: UnpackedPieces, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""
-        openings = _Openings.of(pieces, segments, counts)
+        openings = _Openings.of(pieces, unpacked, counts)
         rows = self._newest.find(openings.keys)
         unclear = np.flatnonzero((rows < 0) | (openings.opened_by >= 0))
         if len(unclear):
@@ -273,7 +269,7 @@ class FlowProcessor:
     def _begin_or_go_on(self, openings: "_Openings", piece: int, so_far: dict[int, list[Int64s]]) -> int:
         """Return the row of a piece whose 4-tuple may be used again.
 
-        `so_far` has the segments of each row in this split that came before, and is added to.
+        `so_far` has the packets of each row in this split that came before, and is added to.
         """
         row, opening = int(self._newest.find(openings.keys[[piece]])[0]), int(openings.opened_by[piece])
         if row < 0 or (opening >= 0 and self._is_used_again(row, opening, so_far.get(row, []))):
@@ -286,7 +282,7 @@ class FlowProcessor:
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
         """Return whether a SYN (as in `opened_by`) opens another connection on these ports.
 
-        `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be
+        `parts` are packets of that one which were not advanced over yet. If it has no SYN, this one may be
         captured late: then it comes shortly before what its sender was captured to send first, or what the
         other end first expects.
         """
@@ -328,40 +324,40 @@ class FlowProcessor:
 class _Openings(NamedTuple):
     """The pieces of a split as they may open connections; `opened_by` is that of a connection.
 
-    `first` and `counts` say which of `segments` are those of a piece.
+    `first` and `counts` say which of `packets` are those of a piece.
     """
 
     keys: Records
     first_ns: Int64s
     opened_by: Int64s
-    segments: Int64s
+    packets: Int64s
     first: Int64s
     counts: Int64s
 
     @classmethod
-    def of(cls, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> "_Openings":
-        """Return the openings of pieces, each of which has so many segments."""
+    def of(cls, pieces: pa.RecordBatch, unpacked: UnpackedPieces, counts: Int64s) -> "_Openings":
+        """Return the openings of pieces, each of which has so many packets."""
         first, first_ns = np.cumsum(counts) - counts, pieces["first_time_ns"].to_numpy()
-        opened_by = _opened_by(segments, first, counts)
-        return cls(keys_of(pieces), first_ns, opened_by, segments, first, counts)
+        return cls(keys_of(pieces), first_ns, _opened_by(unpacked), unpacked.packets, first, counts)
 
     def at(self, pieces: Int64s) -> tuple[Records, Int64s, Int64s]:
         """Return what connections that some pieces open begin with: keys, first times, `opened_by`."""
         return self.keys[pieces], self.first_ns[pieces], self.opened_by[pieces]
 
     def part(self, piece: int) -> Int64s:
-        """Return the segments of a piece."""
+        """Return the packets of a piece."""
         first = int(self.first[piece])
-        return self.segments[:, first : first + int(self.counts[piece])]
+        return self.packets[:, first : first + int(self.counts[piece])]
 
 
-def _opened_by(segments: Int64s, first: Int64s, counts: Int64s) -> Int64s:
+def _opened_by(unpacked: UnpackedPieces) -> Int64s:
     """Return each piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
-    opened_by = np.full(len(first), -1, np.int64)
-    pieces = np.flatnonzero(counts)
-    flags = segments[FLAGS, first[pieces]]
+    opened_by = np.full(len(unpacked.heads), -1, np.int64)
+    pieces = np.flatnonzero(unpacked.heads >= 0)
+    heads = unpacked.heads[pieces]
+    flags = unpacked.packets[FLAGS, heads]
     is_syn = flags & (FLAG_SYN | FLAG_ACK) == FLAG_SYN
-    sequence = segments[SEQ, first[pieces]]
+    sequence = unpacked.packets[SEQ, heads]
     opened_by[pieces] = np.where(is_syn, (flags & FLAG_B_TO_A) << 32 | sequence, -1)
     return opened_by
 

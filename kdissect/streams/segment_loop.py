@@ -22,7 +22,7 @@ from kdissect.capture.segment_index import (
     TIME,
 )
 from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
-from kdissect.streams.flow_state import DONE, PORTS_REUSED, SegmentRow, State, other_direction
+from kdissect.streams.flow_state import DONE, PORTS_REUSED, REPEATS, SegmentRow, State, other_direction
 from kdissect.streams.frame_loop import read_frames
 from kdissect.streams.reassembly import acknowledge, receive, settle
 from kdissect.streams.room import room_for_segment
@@ -129,7 +129,9 @@ def advance(
             code = _receive_segment(state, connection, direction, segment)
             if code != DONE:
                 return code, index
-            segments[FLAGS, index] = segment.flags
+            if segments[FLAGS, index] != segment.flags:  # what is written costs more than what is read
+                segments[FLAGS, index] = segment.flags
+                counters.repeats += 1 if segment.flags & REPEATS else 0
         code = _read_after_segment(state, connection, direction, int(segments[TIME, index]))
         if code != DONE:
             return code, index

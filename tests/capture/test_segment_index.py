@@ -22,9 +22,9 @@ from kdissect.capture.segment_index import (
     pack,
     pack_counts,
     pack_rows,
-    take_segments,
     unpack,
     unpack_counts,
+    unpack_pieces,
 )
 
 
@@ -83,24 +83,17 @@ def test_numbers_of_every_length(bits: int) -> None:
     np.testing.assert_array_equal(unpack(pa.array([pack(columns)], pa.binary()), np.array([6])), columns)
 
 
-def test_segments_are_taken_without_acknowledgments() -> None:
+def test_pieces_say_where_their_segments_begin() -> None:
     packets = random_columns(200, 5)
-    packets[FLAGS, ::3] = FLAG_ACK_ONLY
-    counts = np.array([0, 10, 0, 90, 1, 99])
-    segments, kept = take_segments(packets, counts)
-    assert segments.T.flags.c_contiguous
-    np.testing.assert_array_equal(segments, packets[:, packets[FLAGS] != FLAG_ACK_ONLY])
-    piece_of = np.repeat(np.arange(len(counts)), counts)
-    assert kept.tolist() == np.bincount(piece_of[packets[FLAGS] != FLAG_ACK_ONLY], minlength=6).tolist()
-
-
-@pytest.mark.parametrize("flags", [[], [FLAG_ACK_ONLY], [FLAG_ACK]])
-def test_hardly_any_segments_are_taken(flags: list[int]) -> None:
-    packets = random_columns(len(flags), 6)
-    packets[FLAGS] = flags
-    segments, kept = take_segments(packets, np.array([len(flags)]))
-    assert segments.shape == (SEGMENT_COLUMNS, flags.count(FLAG_ACK))
-    assert kept.tolist() == [flags.count(FLAG_ACK)]
+    packets[FLAGS, ::3] = packets[FLAGS, 100] = FLAG_ACK_ONLY
+    packets[OFFSET : SEQ + 1, packets[FLAGS] == FLAG_ACK_ONLY] = 0
+    stops = np.array([0, 10, 10, 100, 101, 200])
+    counts = np.diff(stops, prepend=0)
+    unpacked = unpack_pieces(pack_rows(packets, np.arange(200), stops - counts, stops), counts, 1000)
+    packets[PACKET] += 1000
+    np.testing.assert_array_equal(unpacked.packets, packets)
+    assert unpacked.packets.T.flags.c_contiguous
+    assert unpacked.heads.tolist() == [-1, 1, -1, 10, -1, 101]
 
 
 def test_a_usual_conversation_is_small() -> None:

@@ -30,7 +30,6 @@ from kdissect.streams.overlaps import (
     AT,
     COMPARED_FIELDS,
     HOW,
-    IN_FILE,
     NEAR_BYTES,
     NEAR_PACKETS,
     NUMBER,
@@ -42,6 +41,7 @@ from kdissect.streams.overlaps import (
     _Near,
     compare,
 )
+from kdissect.streams.split_segments import IN_FILE, SplitSegments
 from kdissect.streams.state_pools import new_state, with_more_connections
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
@@ -120,6 +120,13 @@ def test_every_byte_is_compared(wrong: int | None, start: int, in_arena: bool) -
     assert (rows[1, HOW] & DIFFERS != 0) == (wrong is not None and wrong >= start)
 
 
+def of_streams(segments: Int64s, streams: Int64s) -> SplitSegments:
+    """Return segments of one piece, whose flags and directions are given."""
+    numbers, counts = segments[PACKET] & IN_FILE, np.array([len(streams)])
+    last = int(numbers.max()), int(segments[OFFSET].max())
+    return SplitSegments(segments, counts, streams >> 1, streams, 0, 0, *last)
+
+
 @pytest.mark.parametrize("packets", [1, NEAR_PACKETS // 2])
 @pytest.mark.parametrize("size", [100, NEAR_BYTES // 4])
 def test_only_splits_that_are_far_are_left_out(packets: int, size: int) -> None:
@@ -129,7 +136,8 @@ def test_only_splits_that_are_far_are_left_out(packets: int, size: int) -> None:
         segments[PACKET] = 2 * split * packets, (2 * split + 1) * packets
         segments[OFFSET] = 2 * split * size, (2 * split + 1) * size
         segments[CAPTURED] = 10
-        conflicts.count("capture", segments, np.zeros(2, np.int64), np.zeros(2, np.int64), state)
+        found = of_streams(segments, np.zeros(2, np.int64))
+        conflicts.count("capture", found, False, np.zeros(2, np.int64), state)
     number, place = 10 * packets, 10 * size
     judged = np.zeros((SEGMENT_COLUMNS, 2), np.int64, order="F")
     judged[PACKET], judged[CAPTURED], judged[FLAGS] = number, 10, REPEATS
@@ -174,7 +182,7 @@ def judged(splits: Iterable[tuple[Int64s, Int64s]], path: Path) -> tuple[Counter
     conflicts, flags = Conflicts(), []
     for segments, streams in splits:
         state = state._replace(arena=np.fromfile(path, np.uint8))
-        conflicts.count(str(path), segments, streams, segments[OFFSET], state)
+        conflicts.count(str(path), of_streams(segments, streams), True, segments[OFFSET], state)
         flags.append(segments[FLAGS].tolist())
     directions, connections = array_of(state.directions), array_of(state.connections)
     sums = Counter(conflicts=directions["conflicts"].sum(), duplicates=connections["duplicates"].sum())

@@ -20,6 +20,7 @@ from kdissect.streams.payload_reader import (
     read_payload,
     read_ranges,
 )
+from kdissect.streams.split_segments import SplitSegments, split_segments
 
 
 @pytest.mark.parametrize("largest", [200, 3 * LARGE], ids=["small", "large"])
@@ -67,10 +68,10 @@ class Arena:
         return self.bytes[7:], 7
 
 
-def segments_of(offsets: Int64s, lengths: Int64s) -> Int64s:
+def segments_of(offsets: Int64s, lengths: Int64s, counts: Int64s) -> SplitSegments:
     segments = np.zeros((SEGMENT_COLUMNS, len(offsets)), np.int64, order="F")
     segments[OFFSET], segments[CAPTURED] = offsets, lengths
-    return segments
+    return split_segments(segments, counts, np.zeros(len(counts), np.int64))
 
 
 @pytest.mark.parametrize("order", ["ascending", "any"])
@@ -90,9 +91,7 @@ def test_payload_is_read_however_it_lies(
     if order == "ascending":
         offsets = np.concatenate([np.sort(offsets[: counts[0]]), np.sort(offsets[counts[0] :])])
     arena = Arena()
-    places = read_payload(
-        str(path), segments_of(offsets, lengths), counts, np.zeros_like(offsets), arena.room
-    )
+    places = read_payload(str(path), segments_of(offsets, lengths, counts), arena.room)
     for offset, length, place in zip(offsets, lengths, places, strict=True):
         assert (arena.bytes[place : place + length] == data[offset : offset + length]).all()
     if COMPILED and order == "ascending" and count > MANY_ROWS and (spread == 1 << 20 or longest > 300):
@@ -104,9 +103,9 @@ def test_payload_is_read_however_it_lies(
 def test_payload_of_a_capture_that_became_shorter_is_an_error(tmp_path: Path, count: int, size: int) -> None:
     path = tmp_path / "capture"
     path.write_bytes(bytes(size * count - 5))
-    segments = segments_of(size * np.arange(count), np.full(count, size))
+    segments = segments_of(size * np.arange(count), np.full(count, size), np.array([count]))
     with pytest.raises(CaptureChanged, match="shorter"):
-        read_payload(str(path), segments, np.array([count]), np.zeros(count, np.int64), Arena().room)
+        read_payload(str(path), segments, Arena().room)
 
 
 def test_nothing_is_planned_without_payload() -> None:

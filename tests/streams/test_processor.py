@@ -14,6 +14,7 @@ from kdissect.capture.segment_index import (
     FLAGS,
     SEGMENT_COLUMNS,
     SEQ,
+    UnpackedPieces,
 )
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, ExchangeRow
@@ -130,5 +131,6 @@ def test_only_a_bare_syn_opens() -> None:
     segments = np.zeros((SEGMENT_COLUMNS, len(flags)), np.int64)
     segments[FLAGS], segments[SEQ] = flags, [10, 11, 12, 13, 14]
     counts = np.array([1, 1, 0, 1, 2])  # the third piece has no segment, the last one begins with an ACK
-    found = _opened_by(segments, np.cumsum(counts) - counts, counts).tolist()
+    heads = np.where(counts, np.cumsum(counts) - counts, -1)
+    found = _opened_by(UnpackedPieces(segments, heads)).tolist()
     assert found == [10, -1, -1, 1 << 32 | 12, -1]

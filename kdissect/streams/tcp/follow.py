@@ -289,8 +289,8 @@ def _watch_window(state: TcpState, direction: int, flags: int, time_ns: int, pac
 
 
 @jit_flat
-def follow(state: TcpState, segments: Int64s, connection_of: Int64s, first: int) -> int:
-    """Follow the packets from `first` on.
+def follow(state: TcpState, packets: Int64s, connection_of: Int64s, first: int) -> int:
+    """Follow the packets from `first` on. `packets` has a row for each.
 
     Return the number of the first one for whose results there is no room, or the number of all.
     """
@@ -299,11 +299,11 @@ def follow(state: TcpState, segments: Int64s, connection_of: Int64s, first: int)
             state.steps
         ) or state.counters.spans + SPANS_OF_PACKET > len(state.spans):
             return i
-        flags, time_ns, packet = int(segments[FLAGS, i]), int(segments[TIME, i]), int(segments[PACKET, i])
+        flags, time_ns, packet = int(packets[i, FLAGS]), int(packets[i, TIME]), int(packets[i, PACKET])
         connection = int(connection_of[i])
         side = flags & FLAG_B_TO_A
         direction = 2 * connection + side
-        length = int(segments[CAPTURED, i] + segments[MISSING, i])
+        length = int(packets[i, CAPTURED] + packets[i, MISSING])
         row = state.connections[connection]
         idle_ns = time_ns - row.last_ns if row.last_ns else 0
         figures = _step(state, direction, time_ns)
@@ -315,14 +315,14 @@ def follow(state: TcpState, segments: Int64s, connection_of: Int64s, first: int)
         if is_reset:
             _take_reset(state, connection, side, time_ns)
         elif flags & FLAG_SYN:
-            _take_syn(state, connection, side, flags, int(segments[SEQ, i]), time_ns)
+            _take_syn(state, connection, side, flags, int(packets[i, SEQ]), time_ns)
         else:
             if flags & FLAG_ACK:
                 bare = flags & (FLAG_ACK_ONLY | FLAG_BARE_ACK) != 0
-                _acknowledge(state, direction ^ 1, int(segments[ACK, i]), time_ns, bare, packet)
+                _acknowledge(state, direction ^ 1, int(packets[i, ACK]), time_ns, bare, packet)
                 _watch_window(state, direction, flags, time_ns, packet)
             if length:
-                _send(state, direction, int(segments[SEQ, i]), length, time_ns, packet, idle_ns)
+                _send(state, direction, int(packets[i, SEQ]), length, time_ns, packet, idle_ns)
         row.last_ns = max(row.last_ns, time_ns)
     return len(connection_of)
 

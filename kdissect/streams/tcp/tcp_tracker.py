@@ -54,14 +54,15 @@ class TcpTracker:
         self._spans: list[Records] = []
         self._count = 0
 
-    def feed(self, segments: Int64s, connection_of: Int64s, count: int) -> None:
-        """Follow the packets of a split; `count` connections are known by now."""
+    def feed(self, packets: Int64s, connection_of: Int64s, count: int) -> None:
+        """Follow the packets of a split, a descriptor table; `count` connections are known by now."""
+        rows = np.ascontiguousarray(packets.T)
         self._state = with_tcp_connections(self._state, count)
         self._count = count
-        done = follow(self._state, segments, connection_of, 0)
+        done = follow(self._state, rows, connection_of, 0)
         while done < len(connection_of):
             self._collect()
-            done = follow(self._state, segments, connection_of, done)
+            done = follow(self._state, rows, connection_of, done)
 
     def close(self) -> None:
         """End all connections."""
