@@ -139,7 +139,7 @@ class CollectedFacts:
         responses = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
         for side, rows in ((REQUEST_SIDE, requests), (RESPONSE_SIDE, responses)):
             if len(rows):
-                columns = MessageColumns(batch, side, rows)
+                columns = MessageColumns.read(batch, side, rows)
                 self._add_names(named_topics(batch, columns))
                 self._add_nodes(listening_nodes(batch, columns))
         with_mechanism = batch.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]

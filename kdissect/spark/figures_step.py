@@ -2,7 +2,8 @@
 
 Most tasks find exchanges, make tables of them and count figures in one process, a batch at a time. A task
 that has most of a capture would leave other cores without work. Then a `ConsumerProcess` makes tables of what
-the engine in this process has found, and a thread of it counts figures.
+the engine in this process has found, and a thread of it counts figures. This process reads the messages, so
+both have as much to do.
 """
 
 from collections import deque
@@ -24,9 +25,11 @@ from kdissect.spark.counting_thread import mapped_beside
 from kdissect.spark.joined_batches import TablesTogether, coalesce_batches
 from kdissect.spark.task_tables import DEFAULT, Learnt, TableOptions, TaskTables
 from kdissect.spark.tasks import COUNTS_PART, KnownRows, counting
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.own_bytes import own_bytes
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
-from kdissect.tables.build import Paired, new_table_processor, paired_batches
+from kdissect.tables.build import Paired, ReadAhead, new_table_processor, paired_batches, read_ahead
+from kdissect.tables.engine_facts import EngineFacts
 from kdissect.tables.filters import TCP_TABLES, TableBatches
 
 MERGED_AT = 12  # partials that are merged at a time, of about 1 MB each
@@ -88,9 +91,9 @@ def _counted_beside(
     `tables` learn what they told there, and `known` takes the names and addresses.
     """
     with ConsumerProcess(partial(_consumed, tables=tables, known=known, count=count)) as process:
-        for batch, facts in paired:
+        for batch, facts, _ in paired:
             for part in own_bytes(batch, HANDED_OVER):
-                process.put(part, facts)
+                process.put((part, read_ahead(part)), facts)
         figures, tables.learnt, found = process.result()
     if known is not None and found is not None:
         known.add(found)
@@ -98,9 +101,13 @@ def _counted_beside(
 
 
 def _consumed(
-    paired: Iterator[Paired], tables: TaskTables, known: KnownRows | None, count: Callable[..., Partial]
+    items: Iterator[tuple[tuple[ExchangeBatch, ReadAhead | None], EngineFacts]],
+    tables: TaskTables,
+    known: KnownRows | None,
+    count: Callable[..., Partial],
 ) -> tuple[pa.RecordBatch, Learnt, KnownRows | None]:
     """Return the figures of exchanges, and what was learnt from these, in the other process."""
+    paired = (Paired(batch, facts, ahead) for (batch, ahead), facts in items)
     counted = count(_taken(tables.exchanges(paired), known), in_thread=True)
     return to_arrow(counted, packed=True), tables.learnt, known
 

@@ -14,7 +14,7 @@ and counts as a fault.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.header_columns import CaptureFiles
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
-from kdissect.tables.message_columns import MessageColumns, read_messages
+from kdissect.tables.message_columns import CarriedMessages, MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
@@ -56,7 +56,7 @@ from kdissect.tables.topic_ids import (
 )
 
 Batches: TypeAlias = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
-Paired: TypeAlias = tuple[ExchangeBatch, EngineFacts]
+ReadAhead: TypeAlias = tuple[CarriedMessages, CarriedMessages]  # requests and responses of a batch
 BATCH_BYTES = 48 << 20
 """Payload from which one batch of exchanges comes at most, if that is of several splits.
 
@@ -65,6 +65,16 @@ mixed traffic (7 KB an exchange) took 4.68 and 5.09 s of processor time with bat
 split, 4.42 and 4.51 with these, and 4.27 and 4.28 with 64 MB, for which a task with little memory lacks room.
 """
 WITHOUT_SCHEMAS = PayloadDecoder()
+
+
+class Paired(NamedTuple):
+    """Finished exchanges, what is known of their connections, and their messages if they were read before."""
+
+    batch: ExchangeBatch
+    facts: EngineFacts
+    ahead: ReadAhead | None = None
+
+
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
 """Tables made from a batch and its rows of exchanges, beside the public ones."""
 
@@ -121,7 +131,20 @@ def with_facts(
 ) -> Iterator[Paired]:
     """Yield batches with what is known of their connections when they are finished."""
     for batch in batches:
-        yield batch, engine_facts(batch, processor, wanted)
+        yield Paired(batch, engine_facts(batch, processor, wanted))
+
+
+def read_ahead(batch: ExchangeBatch) -> ReadAhead | None:
+    """Return the messages of a batch for another process, which makes tables of them.
+
+    None for a batch that becomes tables part by part.
+    """
+    if (batch.exchanges["status"] == SASL_TOKEN).any() or is_kafka07(batch).any():
+        return None
+    part, request, response = next(read_messages(batch))
+    if len(part.exchanges) < len(batch.exchanges):
+        return None
+    return request.carried(), response.carried()
 
 
 class TableMaker:
@@ -143,8 +166,12 @@ class TableMaker:
 
     def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
         """Yield batches of tables, by table name, for finished exchanges."""
-        for batch, facts in paired:
+        for batch, facts, ahead in paired:
             extra = {"ends": self._as_wanted(facts.ends)} if facts.ends is not None else {}
+            if ahead and "records" not in self._wanted:
+                request, response = map(MessageColumns.resumed, ahead)
+                yield {**self._current_tables(batch, request, response, facts), **extra}
+                continue
             for tables in self._tables(batch, facts):
                 yield {**tables, **extra}
 

@@ -6,13 +6,15 @@ message or field.
 """
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.protocol.columnar import batch_reader
+from kdissect.protocol.columnar import batch_reader, carried_columns
+from kdissect.protocol.columnar.batch_reader import Columns
+from kdissect.protocol.columnar.carried_columns import CarriedColumns
 from kdissect.protocol.columnar.vm_state import Reason
 from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
 from kdissect.streams.engine import ExchangeBatch
@@ -29,37 +31,45 @@ MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in ever
 Number = TypeVar("Number", bound=np.generic)
 
 
+class CarriedMessages(NamedTuple):
+    """The arrays that `MessageColumns` are made of."""
+
+    side: str
+    exchanges: int
+    rows: Int64s
+    columns: CarriedColumns
+
+
 class MessageColumns:
     """The columns of all requests or of all responses of a batch."""
 
-    def __init__(self, batch: ExchangeBatch, side: str, rows: Int64s) -> None:
-        """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
-        self.rows, self.side = rows, side
-        self.count = len(batch.exchanges)
-        messages = list_messages(batch.exchanges, side, rows)
-        self.columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS)
-        if side == REQUEST_SIDE:
-            self._keep_cut_client_ids(messages.spans)
-        read = len(self.columns.messages)
+    def __init__(self, side: str, count: int, rows: Int64s, columns: Columns) -> None:
+        """Align what was read on a side of the exchanges `rows`, which are `count` in all."""
+        self.side, self.count, self.rows, self.columns = side, count, rows, columns
+        read = len(columns.messages)
         # The exchanges before this one were read, or have no such side.
-        self.reach = int(rows[read]) if read < len(rows) else self.count
-        self.message_of = np.full(self.count, -1, np.int64)  # of each exchange
+        self.reach = int(rows[read]) if read < len(rows) else count
+        self.message_of = np.full(count, -1, np.int64)  # of each exchange
         self.message_of[rows[:read]] = np.arange(read)
         self.derived: dict[str, tuple[Int64s, ...]] = {}  # what several tables need, made once
 
-    def _keep_cut_client_ids(self, spans: Int64s) -> None:
-        """Keep the first bytes of client ids in which the capture cut their packets.
+    @classmethod
+    def read(cls, batch: ExchangeBatch, side: str, rows: Int64s) -> Self:
+        """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
+        messages = list_messages(batch.exchanges, side, rows)
+        columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS)
+        if side == REQUEST_SIDE:
+            keep_cut_client_ids(columns, messages.spans)
+        return cls(side, len(batch.exchanges), rows, columns)
 
-        Many captures have 96 bytes of each packet: then these are 16 bytes or more of a client id.
-        """
-        columns = self.columns
-        rows = np.flatnonzero(columns.fault_reason == Reason.CUT)
-        rows = rows[columns.fault_position[rows] == CLIENT_SIZE_AT - LENGTH_BYTES]
-        text = spans[rows, 0] + CLIENT_AT - LENGTH_BYTES
-        known = spans[rows, 1] - text
-        rows, text, known = (values[known >= LEAST_OF_A_CLIENT_ID] for values in (rows, text, known))
-        if len(rows):
-            columns.messages.put_spans("client_id", rows, text, known)
+    def carried(self) -> "CarriedMessages":
+        """Return the columns for another process."""
+        return CarriedMessages(self.side, self.count, self.rows, carried_columns.carried(self.columns))
+
+    @classmethod
+    def resumed(cls, found: "CarriedMessages") -> Self:
+        """Return columns that another process has read."""
+        return cls(found.side, found.exchanges, found.rows, carried_columns.resumed(found.columns))
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Return a column of numbers for each exchange, and where it is present."""
@@ -108,6 +118,21 @@ class MessageColumns:
         return texts
 
 
+def keep_cut_client_ids(columns: Columns, spans: Int64s) -> None:
+    """Keep the first bytes of client ids in which the capture cut their packets.
+
+    Many captures have 96 bytes of each packet: then these are 16 bytes or more of a client id. `spans` has
+    where each message starts and stops.
+    """
+    rows = np.flatnonzero(columns.fault_reason == Reason.CUT)
+    rows = rows[columns.fault_position[rows] == CLIENT_SIZE_AT - LENGTH_BYTES]
+    text = spans[rows, 0] + CLIENT_AT - LENGTH_BYTES
+    known = spans[rows, 1] - text
+    rows, text, known = (values[known >= LEAST_OF_A_CLIENT_ID] for values in (rows, text, known))
+    if len(rows):
+        columns.messages.put_spans("client_id", rows, text, known)
+
+
 def read_messages(batch: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, MessageColumns, MessageColumns]]:
     """Yield the batch with its requests and its responses, in parts if they have very many partitions."""
     exchanges = batch.exchanges
@@ -116,8 +141,8 @@ def read_messages(batch: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, Message
         while reach != done:  # the second time, if there is one, reads no more than both sides can
             done, part = reach, batch._replace(exchanges=exchanges[:reach])
             status = part.exchanges["status"]
-            request = MessageColumns(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
-            response = MessageColumns(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
+            request = MessageColumns.read(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
+            response = MessageColumns.read(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
             reach = min(request.reach, response.reach)
         read = [(part, request, response)]
         del request, response  # or they would stay until the next ones are wanted

@@ -60,7 +60,7 @@ def _names_of(batch: ExchangeBatch) -> Iterator[Batches]:
         rows = np.flatnonzero(is_known & present)
         rows = rows[telling_messages(side)[key[rows], version[rows]]]
         while len(rows):  # a message may have very many rows: the reader stops before there are too many
-            columns = MessageColumns(batch, side, rows)
+            columns = MessageColumns.read(batch, side, rows)
             yield {"names": named_topics(batch, columns), "brokers": listening_nodes(batch, columns)}
             rows = rows[len(columns.columns.messages) :]
 

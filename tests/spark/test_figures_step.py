@@ -1,6 +1,9 @@
 """Figures of one task: the same with a process beside it, for all kinds of connections and filters."""
 
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +12,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, Grid, grid_over
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
-from kdissect.spark import figures_step, tasks
+from kdissect.spark import consumer_process, figures_step, tasks
 from kdissect.spark.figures_step import summary_step
 from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import keys_for
@@ -43,9 +46,20 @@ def figures(
     return found | {"counts": [repr(tasks.sum_counts(batches))]}
 
 
+def overwritten(pipe: Connection, places: list[memoryview]) -> Iterator[tuple[Any, Any]]:
+    """Yield items as the process does, and overwrite what was lent when the next one is asked for."""
+    while (told := pipe.recv()) is not None:
+        assert told.place >= 0
+        yield told.value(places[told.place]), told.given
+        places[told.place][:] = b"\xa5" * len(places[told.place])
+        pipe.send(None)
+
+
 @pytest.mark.parametrize("name", spread(EVERY, 6))
 def test_a_process_beside_counts_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures_step, "HANDED_OVER", 20_000)
+    monkeypatch.setattr(consumer_process, "PLACE_BYTES", 1 << 20)
+    monkeypatch.setattr(consumer_process, "_items", overwritten)
     path = CAPTURES / name
     files = index_captures(open_inputs([str(path)], "").files).files
     treatment = TableOptions(keys=keys_for(None, files))

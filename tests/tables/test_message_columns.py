@@ -28,7 +28,7 @@ def batch() -> ExchangeBatch:
 
 def test_columns_agree_with_the_plain_codec(batch: ExchangeBatch) -> None:
     rows = np.flatnonzero(batch.exchanges["status"] != ORPHAN_RESPONSE)
-    columns = MessageColumns(batch, REQUEST_SIDE, rows)
+    columns = MessageColumns.read(batch, REQUEST_SIDE, rows)
     clients = text_column(batch.arena, *columns.spans("client_id")).to_pylist()
     assert columns.reach == len(batch.exchanges)
     assert any(clients)
@@ -43,7 +43,7 @@ def test_a_client_id_may_be_cut_within_it(batch: ExchangeBatch, captured: int, k
     exchanges = batch.exchanges.copy()
     rows = np.flatnonzero(exchanges["status"] != ORPHAN_RESPONSE)
     whole = text_column(
-        batch.arena, *MessageColumns(batch, REQUEST_SIDE, rows).spans("client_id")
+        batch.arena, *MessageColumns.read(batch, REQUEST_SIDE, rows).spans("client_id")
     ).to_pylist()
     row = next(row for row in rows.tolist() if len(whole[row]) < 12)
     start = int(exchanges["request"]["start"][row])
@@ -51,7 +51,7 @@ def test_a_client_id_may_be_cut_within_it(batch: ExchangeBatch, captured: int, k
     arena[start + 8 : start + 10] = 0, 18
     arena[start + 10 : start + 28] = np.frombuffer(b"broker-1-fetcher-0", np.uint8)
     exchanges["request"]["stop"][row] = start + 10 + captured
-    columns = MessageColumns(batch._replace(arena=arena, exchanges=exchanges), REQUEST_SIDE, rows)
+    columns = MessageColumns.read(batch._replace(arena=arena, exchanges=exchanges), REQUEST_SIDE, rows)
     clients = text_column(arena, *columns.spans("client_id")).to_pylist()
     assert clients[row] == (b"broker-1-fetcher-0"[:known].decode() or None)
 

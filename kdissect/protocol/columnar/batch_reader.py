@@ -9,6 +9,7 @@ has. Rows say which message they belong to and stand in the order of the wire.
 and what stands before them is kept. The result for a message does not depend on its batch.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -200,19 +201,18 @@ class Columns:
 
     messages: Table
     partitions: Table
-    nodes: Table
     records: RecordSummaries
-    rows: (
-        Int64s  # of `partitions` as they were written, for loops: OWNER, OWNER_PRESENT, registers, SUMMARY_AT
-    )
+    rows: Int64s  # of `partitions` as written, for loops: OWNER, OWNER_PRESENT, registers, SUMMARY_AT
+    nodes: Table
     error_code: NDArray[np.int16]  # the first in wire order that is not 0, or 0
     error_count: NDArray[np.int32]
     has_error: NDArray[np.bool_]  # an error code was read, be it 0
     fault_reason: NDArray[np.int8]  # a Reason
-    fault_position: NDArray[
-        np.int32
-    ]  # of the field that could not be read, from the start of the header; or -1
+    fault_position: NDArray[np.int32]  # of the field that could not be read, from the header on; or -1
     fault_row: NDArray[np.int32]
+    paths: (
+        Sequence[str] | Mapping[int, str]
+    )  # of fields, by row of the program, at least those of `fault_row`
 
     def fault_text(self, message: int) -> str | None:
         """Return what is wrong with a message, where, and in which field; None if nothing is."""
@@ -222,7 +222,7 @@ class Columns:
         position = int(self.fault_position[message])
         if position < 0:
             return REASONS[reason]
-        path = library().paths[int(self.fault_row[message])]
+        path = self.paths[int(self.fault_row[message])]
         return f"{REASONS[reason]} at byte {position}" + (f" in {path}" if path else "")
 
 
@@ -336,18 +336,23 @@ class _Output:
         of_all = self.messages[:messages]
         verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
         return Columns(
-            messages=_table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
-            partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
-            nodes=_table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
-            records=RecordSummaries(summaries, rows[:, OWNER_WIDTH + SUMMARY_AT]),
-            rows=rows,
+            _table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
+            *tables_of_rows(rows, summaries),
+            _table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
             error_code=verdicts[:, ERROR_CODE].astype(np.int16),
             error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
             has_error=verdicts[:, ERROR_SEEN] != 0,
             fault_reason=verdicts[:, FAULT].astype(np.int8),
             fault_position=verdicts[:, FAULT_AT].astype(np.int32),
             fault_row=verdicts[:, FAULT_ROW].astype(np.int32),
+            paths=library().paths,
         )
+
+
+def tables_of_rows(rows: Int64s, summaries: Int64s) -> tuple[Table, RecordSummaries, Int64s]:
+    """Return the table of partitions, that of the headers of their records, and the rows that both lie in."""
+    partitions = Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:])
+    return partitions, RecordSummaries(summaries, rows[:, OWNER_WIDTH + SUMMARY_AT]), rows
 
 
 def _table(registers: tuple[Register, ...], message: Int64s, present: Int64s, values: Int64s) -> Table:
