@@ -211,7 +211,7 @@ class Conflicts:
         if path != self._path:
             self._path, self._rows, self._slabs = path, self._rows[:0], []
         if repeats:
-            again = np.flatnonzero(segments[FLAGS] & REPEATS)
+            again = split.marked(REPEATS)
             again = again[_is_whole(segments, again)]
             if len(again):
                 self._judge(again, segments, streams, at_of, state)

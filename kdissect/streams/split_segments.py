@@ -45,6 +45,11 @@ class SplitSegments(NamedTuple):
     last_place: int
     """The highest offset in the file."""
 
+    def marked(self, flag: int) -> Int64s:
+        """Return the segments that have a flag."""
+        found = np.empty(len(self.directions), np.int64)
+        return found[: find_marked(np.ascontiguousarray(self.table.T), flag, found)]
+
     def late(self, least: int) -> Int64s:
         """Return the segments whose packets have numbers in the file from `least` on."""
         found = np.empty(len(self.directions), np.int64)
@@ -105,6 +110,17 @@ def gather_segments(
 
 
 @jit_flat
+def find_marked(rows: Int64s, flag: int, found: Int64s) -> int:
+    """Put the segments that have a flag into `found`, ascending. Return how many they are."""
+    count = 0
+    for row in range(len(rows)):
+        if rows[row, FLAGS] & flag:
+            found[count] = row
+            count += 1
+    return count
+
+
+@jit_flat
 def find_late(rows: Int64s, counts: Int64s, least: int, found: Int64s) -> int:
     """Put the segments of packets from `least` on into `found`, ascending. Return how many they are.
 
@@ -123,3 +139,9 @@ def find_late(rows: Int64s, counts: Int64s, least: int, found: Int64s) -> int:
                 count += 1
             row += 1
     return count
+
+
+def call_all() -> None:
+    """Call the loop that hardly any split needs, so that it is compiled and kept."""
+    nothing, none = np.zeros((SEGMENT_COLUMNS, 0), np.int64), np.zeros(0, np.int64)
+    split_segments(nothing, none, none).marked(0)

@@ -49,6 +49,7 @@ def test_a_split_is_described_as_by_numpy(stops: list[int], layout: str) -> None
     numbers = table[PACKET] & IN_FILE
     assert found.last_packet == numbers.max(initial=0)
     assert found.last_place == table[OFFSET].max(initial=0)
+    assert found.marked(FLAG_B_TO_A).tolist() == np.flatnonzero(table[FLAGS] & FLAG_B_TO_A).tolist()
     for least in (0, 1, 5000, found.last_packet // 2, found.last_packet, found.last_packet + 1):
         assert found.late(least).tolist() == np.flatnonzero(numbers >= least).tolist()
 

@@ -24,11 +24,12 @@ from kdissect.report.aggregate import call_loops, group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
-from kdissect.streams import own_bytes, payload_reader
+from kdissect.streams import own_bytes, payload_reader, split_segments
 from kdissect.streams.tcp import step_fold
 from kdissect.tables import (
     array_batch,
     arrow_columns,
+    engine_facts,
     exchange_keys,
     header_columns,
     long_polls,
@@ -71,6 +72,7 @@ def compile_for_many() -> None:
     call_loops.call_all()
     register_loops.call_all()
     payload_reader.call_all()
+    split_segments.call_all()
     own_bytes.call_all()
     step_fold.call_all()
     arrow_columns.call_all()
@@ -82,6 +84,7 @@ def compile_for_many() -> None:
     partition_numbers.call_all()
     partitions.call_all()
     exchange_keys.call_all()
+    engine_facts.call_all()
 
 
 if __name__ == "__main__":
