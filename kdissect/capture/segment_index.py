@@ -141,14 +141,14 @@ def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     return unpack_pieces(blobs, counts).packets
 
 
-def unpack_pieces(blobs: pa.Array, counts: Int64s, before: int = 0) -> UnpackedPieces:
-    """Return what `unpack` does, and where segments begin. `before` is added to the numbers of packets."""
+def unpack_pieces(blobs: pa.Array, counts: Int64s, packet_base: int = 0) -> UnpackedPieces:
+    """Return what `unpack` does, and where segments begin. `packet_base` is added to numbers of packets."""
     _, offsets, data = blobs.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[blobs.offset : blobs.offset + len(blobs)].astype(np.int64)
     counts = np.asarray(counts, dtype=np.int64)
     rows = np.empty((int(counts.sum()), SEGMENT_COLUMNS), dtype=np.int64)
     heads = np.empty(len(counts), np.int64)
-    unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, before, rows, heads)
+    unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, packet_base, rows, heads)
     return UnpackedPieces(rows.T, heads)
 
 
@@ -253,12 +253,12 @@ def pack_each(
 
 
 @jit_inner
-def unpack_into(data: Bytes, at: int, count: int, before: int, rows: Int64s, first: int) -> int:
+def unpack_into(data: Bytes, at: int, count: int, packet_base: int, rows: Int64s, first: int) -> int:
     """Unpack `count` descriptors from data[at:] into rows[first:].
 
     Return the row of the first that is no acknowledgment, -1 without one.
     """
-    time, packet, offset, expected_a, expected_b = 0, before, 0, 0, 0
+    time, packet, offset, expected_a, expected_b = 0, packet_base, 0, 0, 0
     head = -1
     for row in range(first, first + count):
         header = np.int64(data[at])
@@ -302,10 +302,10 @@ def unpack_into(data: Bytes, at: int, count: int, before: int, rows: Int64s, fir
 
 @jit_flat
 def unpack_rows(
-    data: Bytes, starts: Int64s, counts: Int64s, before: int, rows: Int64s, heads: Int64s
+    data: Bytes, starts: Int64s, counts: Int64s, packet_base: int, rows: Int64s, heads: Int64s
 ) -> None:
     """Unpack the blob at each of `starts`, one after another, into `rows`."""
     first = 0
     for i in range(len(starts)):
-        heads[i] = unpack_into(data, starts[i], counts[i], before, rows, first)
+        heads[i] = unpack_into(data, starts[i], counts[i], packet_base, rows, first)
         first += counts[i]

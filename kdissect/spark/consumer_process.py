@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from kdissect.forked_process import ForkedProcess, frozen_garbage
 
 PLACES = 2
-PLACE_BYTES = 18 << 20
+PLACE_BYTES = 18 << 20  # for 17 MB: 8 MB of messages, their exchanges, and the columns that were read of them
 ALIGNED = (
     64  # bytes: compiled loops take only arrays that are aligned, and Arrow likes whole lines of the cache
 )

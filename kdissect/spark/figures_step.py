@@ -2,8 +2,8 @@
 
 Most tasks find exchanges, make tables of them and count figures in one process, a batch at a time. A task
 that has most of a capture would leave other cores without work. Then a `ConsumerProcess` makes tables of what
-the engine in this process has found, and a thread of it counts figures. This process reads the messages, so
-both have as much to do.
+the engine in this process has found, and a thread of it counts figures. The first process reads the
+messages, so both have about as much to do.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from kdissect.spark.tasks import COUNTS_PART, KnownRows, counting
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.own_bytes import own_bytes
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
-from kdissect.tables.build import Paired, ReadAhead, new_table_processor, paired_batches, read_ahead
+from kdissect.tables.build import CarriedSides, Paired, carried_parts, new_table_processor, paired_batches
 from kdissect.tables.engine_facts import EngineFacts
 from kdissect.tables.filters import TCP_TABLES, TableBatches
 
@@ -92,8 +92,9 @@ def _counted_beside(
     """
     with ConsumerProcess(partial(_consumed, tables=tables, known=known, count=count)) as process:
         for batch, facts, _ in paired:
-            for part in own_bytes(batch, HANDED_OVER):
-                process.put((part, read_ahead(part)), facts)
+            for own in own_bytes(batch, HANDED_OVER):
+                for part in carried_parts(own):
+                    process.put(part, facts)
         figures, tables.learnt, found = process.result()
     if known is not None and found is not None:
         known.add(found)
@@ -101,13 +102,13 @@ def _counted_beside(
 
 
 def _consumed(
-    items: Iterator[tuple[tuple[ExchangeBatch, ReadAhead | None], EngineFacts]],
+    items: Iterator[tuple[tuple[ExchangeBatch, CarriedSides | None], EngineFacts]],
     tables: TaskTables,
     known: KnownRows | None,
     count: Callable[..., Partial],
 ) -> tuple[pa.RecordBatch, Learnt, KnownRows | None]:
     """Return the figures of exchanges, and what was learnt from these, in the other process."""
-    paired = (Paired(batch, facts, ahead) for (batch, ahead), facts in items)
+    paired = (Paired(batch, facts, messages) for (batch, messages), facts in items)
     counted = count(_taken(tables.exchanges(paired), known), in_thread=True)
     return to_arrow(counted, packed=True), tables.learnt, known
 

@@ -165,7 +165,8 @@ class StreamEngine:
 
     def count_conflicts(self, path: str, segments: SplitSegments, offset_of: Int64s) -> None:
         """Count the segments of a split of the file `path` that brought other bytes than those before."""
-        repeats, self.state.counters.repeats = self.state.counters.repeats > 0, 0
+        repeats = self.state.counters.repeats > 0
+        self.state.counters.repeats = 0
         self._conflicts.count(path, segments, repeats, offset_of, self.state)
 
     def close(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:

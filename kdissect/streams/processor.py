@@ -38,7 +38,7 @@ from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, State
 from kdissect.streams.newest_rows import NewestRows
 from kdissect.streams.payload_reader import read_payload
-from kdissect.streams.split_segments import split_segments
+from kdissect.streams.split_segments import segments_of_split
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_state import Plain, TlsFacts
 
@@ -145,7 +145,7 @@ class FlowProcessor:
         rows = self._connections_of(pieces, unpacked, counts)
         if self._follows_tcp:
             self.tcp.feed(unpacked.packets, np.repeat(rows, counts), len(self.endpoints))
-        segments = split_segments(unpacked.packets, counts, rows)
+        segments = segments_of_split(unpacked.packets, counts, rows)
         offset_of = read_payload(split.path, segments, self._engine.room_for_payload)
         yield from self._engine.advance(segments.table, segments.connection_of, offset_of, self._take_records)
         self._engine.count_conflicts(split.path, segments, offset_of)

@@ -129,7 +129,7 @@ def advance(
             code = _receive_segment(state, connection, direction, segment)
             if code != DONE:
                 return code, index
-            if segments[FLAGS, index] != segment.flags:  # what is written costs more than what is read
+            if segments[FLAGS, index] != segment.flags:  # writing costs more than reading
                 segments[FLAGS, index] = segment.flags
                 counters.repeats += 1 if segment.flags & REPEATS else 0
         code = _read_after_segment(state, connection, direction, int(segments[TIME, index]))

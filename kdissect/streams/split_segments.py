@@ -41,7 +41,7 @@ class SplitSegments(NamedTuple):
     filled: int
     """How many segments have payload in the file."""
     last_packet: int
-    """The highest number of a packet in its file, which fragments that waited do not have."""
+    """The highest number of a packet in its file. A fragment that waited stands behind higher numbers."""
     last_place: int
     """The highest offset in the file."""
 
@@ -57,7 +57,7 @@ class SplitSegments(NamedTuple):
         return found[: find_late(rows, self.counts, least, found)]
 
 
-def split_segments(packets: Int64s, counts: Int64s, connections: Int64s) -> SplitSegments:
+def segments_of_split(packets: Int64s, counts: Int64s, connections: Int64s) -> SplitSegments:
     """Return the segments among the next counts[i] `packets` of each piece, whose connections these are.
 
     They lie in the memory of `packets`, a descriptor table, which is used up: new memory took twice as long
@@ -80,7 +80,7 @@ def gather_segments(
     kept: Int64s,
     facts: Int64s,
 ) -> int:
-    """Move descriptors that are no acknowledgments to the front, and fill the rest.
+    """Move descriptors that are no acknowledgments to the front, and fill the other arrays.
 
     Return how many they are.
     """
@@ -144,4 +144,4 @@ def find_late(rows: Int64s, counts: Int64s, least: int, found: Int64s) -> int:
 def call_all() -> None:
     """Call the loop that hardly any split needs, so that it is compiled and kept."""
     nothing, none = np.zeros((SEGMENT_COLUMNS, 0), np.int64), np.zeros(0, np.int64)
-    split_segments(nothing, none, none).marked(0)
+    segments_of_split(nothing, none, none).marked(0)

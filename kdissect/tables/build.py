@@ -56,7 +56,7 @@ from kdissect.tables.topic_ids import (
 )
 
 Batches: TypeAlias = Mapping[str, pa.RecordBatch | ArrayBatch]  # by name of the table
-ReadAhead: TypeAlias = tuple[CarriedMessages, CarriedMessages]  # requests and responses of a batch
+CarriedSides: TypeAlias = tuple[CarriedMessages, CarriedMessages]  # requests and responses of a batch
 BATCH_BYTES = 48 << 20
 """Payload from which one batch of exchanges comes at most, if that is of several splits.
 
@@ -68,11 +68,11 @@ WITHOUT_SCHEMAS = PayloadDecoder()
 
 
 class Paired(NamedTuple):
-    """Finished exchanges, what is known of their connections, and their messages if they were read before."""
+    """Finished exchanges, what is known of their connections, and their messages if these were read."""
 
     batch: ExchangeBatch
     facts: EngineFacts
-    ahead: ReadAhead | None = None
+    messages: CarriedSides | None = None
 
 
 SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
@@ -134,17 +134,16 @@ def with_facts(
         yield Paired(batch, engine_facts(batch, processor, wanted))
 
 
-def read_ahead(batch: ExchangeBatch) -> ReadAhead | None:
-    """Return the messages of a batch for another process, which makes tables of them.
+def carried_parts(batch: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, CarriedSides | None]]:
+    """Yield parts of a batch with their messages, for another process that makes tables of them.
 
-    None for a batch that becomes tables part by part.
+    That process reads the messages of a batch with tokens of SASL or with calls of Kafka 0.7, None here.
     """
     if (batch.exchanges["status"] == SASL_TOKEN).any() or is_kafka07(batch).any():
-        return None
-    part, request, response = next(read_messages(batch))
-    if len(part.exchanges) < len(batch.exchanges):
-        return None
-    return request.carried(), response.carried()
+        yield batch, None
+        return
+    for part, request, response in read_messages(batch):
+        yield part, (request.carried(), response.carried())
 
 
 class TableMaker:
@@ -166,13 +165,9 @@ class TableMaker:
 
     def exchanges(self, paired: Iterable[Paired]) -> Iterator[Batches]:
         """Yield batches of tables, by table name, for finished exchanges."""
-        for batch, facts, ahead in paired:
+        for batch, facts, messages in paired:
             extra = {"ends": self._as_wanted(facts.ends)} if facts.ends is not None else {}
-            if ahead and "records" not in self._wanted:
-                request, response = map(MessageColumns.resumed, ahead)
-                yield {**self._current_tables(batch, request, response, facts), **extra}
-                continue
-            for tables in self._tables(batch, facts):
+            for tables in self._tables(batch, facts, messages):
                 yield {**tables, **extra}
 
     def connections(self, processor: FlowProcessor, rows: Int64s | None = None) -> Iterator[Batches]:
@@ -195,7 +190,13 @@ class TableMaker:
     def _as_wanted(self, rows: ArrayBatch) -> pa.RecordBatch | ArrayBatch:
         return rows if self._as_arrays else rows.slice(0, rows.num_rows)
 
-    def _tables(self, batch: ExchangeBatch, facts: EngineFacts) -> Iterator[Batches]:
+    def _tables(
+        self, batch: ExchangeBatch, facts: EngineFacts, messages: CarriedSides | None
+    ) -> Iterator[Batches]:
+        if messages:
+            request, response = map(MessageColumns.resumed, messages)
+            yield self._current_tables(batch, request, response, facts)
+            return
         tokens = batch.exchanges["status"] == SASL_TOKEN
         if not tokens.any():
             yield from self._tables_of_rows(batch, facts)

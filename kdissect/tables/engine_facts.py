@@ -60,7 +60,7 @@ def unfinished(exchanges: Records, facts: EngineFacts) -> dict[str, Bools]:
 
 
 def _sides_with_early_stops(exchanges: Records) -> list[str]:
-    """Return the sides with a message that stops early, mostly none.
+    """Return the sides with a message that stops early. Most batches have no such side.
 
     Four columns of exchanges, in as many lines of the processor's cache each, took 20 ns an exchange.
     """
@@ -78,12 +78,6 @@ def count_early(exchanges: RowTable[ExchangeRow]) -> tuple[int, int]:
         requests += request.start > 0 and request.stop < request.frame_stop
         responses += response.start > 0 and response.stop < response.frame_stop
     return requests, responses
-
-
-def call_all() -> None:
-    """Call the loop, so that it is compiled and kept."""
-    exchanges: RowTable[ExchangeRow] = new_table(ExchangeRow, 1)
-    count_early(exchanges)
 
 
 def _stops_early(frames: Records) -> Bools:
@@ -106,3 +100,9 @@ def _in_full(processor: FlowProcessor, side: str, rows: Int64s) -> Bools:
         & ~np.isin(connections["protocol"], (TLS, TLS_PASSED))
     )
     return known
+
+
+def call_all() -> None:
+    """Call the loop, so that it is compiled and kept."""
+    exchanges: RowTable[ExchangeRow] = new_table(ExchangeRow, 1)
+    count_early(exchanges)

@@ -62,12 +62,12 @@ class MessageColumns:
             keep_cut_client_ids(columns, messages.spans)
         return cls(side, len(batch.exchanges), rows, columns)
 
-    def carried(self) -> "CarriedMessages":
+    def carried(self) -> CarriedMessages:
         """Return the columns for another process."""
         return CarriedMessages(self.side, self.count, self.rows, carried_columns.carried(self.columns))
 
     @classmethod
-    def resumed(cls, found: "CarriedMessages") -> Self:
+    def resumed(cls, found: CarriedMessages) -> Self:
         """Return columns that another process has read."""
         return cls(found.side, found.exchanges, found.rows, carried_columns.resumed(found.columns))
 

@@ -16,6 +16,7 @@ from kdissect.spark import consumer_process, figures_step, tasks
 from kdissect.spark.figures_step import summary_step
 from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import keys_for
+from kdissect.tables import message_columns
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.filters import Filter
 from tests.helpers.in_batches import pieces_of
@@ -63,6 +64,12 @@ def test_a_process_beside_counts_the_same(name: str, monkeypatch: pytest.MonkeyP
     path = CAPTURES / name
     files = index_captures(open_inputs([str(path)], "").files).files
     treatment = TableOptions(keys=keys_for(None, files))
+    assert figures(path, treatment, beside=True) == figures(path, treatment, beside=False)
+
+
+def test_a_batch_with_very_many_partitions_is_handed_over_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "MOST_ROWS", 40)
+    path, treatment = CAPTURES / "broker-restart.pcapng", TableOptions()
     assert figures(path, treatment, beside=True) == figures(path, treatment, beside=False)
 
 

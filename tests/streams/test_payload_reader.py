@@ -20,7 +20,7 @@ from kdissect.streams.payload_reader import (
     read_payload,
     read_ranges,
 )
-from kdissect.streams.split_segments import SplitSegments, split_segments
+from kdissect.streams.split_segments import SplitSegments, segments_of_split
 
 
 @pytest.mark.parametrize("largest", [200, 3 * LARGE], ids=["small", "large"])
@@ -71,7 +71,7 @@ class Arena:
 def segments_of(offsets: Int64s, lengths: Int64s, counts: Int64s) -> SplitSegments:
     segments = np.zeros((SEGMENT_COLUMNS, len(offsets)), np.int64, order="F")
     segments[OFFSET], segments[CAPTURED] = offsets, lengths
-    return split_segments(segments, counts, np.zeros(len(counts), np.int64))
+    return segments_of_split(segments, counts, np.zeros(len(counts), np.int64))
 
 
 @pytest.mark.parametrize("order", ["ascending", "any"])

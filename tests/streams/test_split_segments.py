@@ -15,7 +15,7 @@ from kdissect.capture.segment_index import (
     SEGMENT_COLUMNS,
 )
 from kdissect.streams.flow_state import PACKET_BITS
-from kdissect.streams.split_segments import IN_FILE, split_segments
+from kdissect.streams.split_segments import IN_FILE, segments_of_split
 
 
 def random_packets(count: int, seed: int) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_a_split_is_described_as_by_numpy(stops: list[int], layout: str) -> None
     are_kept = packets[FLAGS] & FLAG_ACK_ONLY == 0
     table = packets[:, are_kept]
     piece_of = np.repeat(np.arange(len(counts)), counts)[are_kept]
-    found = split_segments(np.array(packets, order=layout), counts, connections)
+    found = segments_of_split(np.array(packets, order=layout), counts, connections)
     np.testing.assert_array_equal(found.table, table)
     assert found.counts.tolist() == np.bincount(piece_of, minlength=len(counts)).tolist()
     assert found.connection_of.tolist() == connections[piece_of].tolist()
@@ -56,6 +56,6 @@ def test_a_split_is_described_as_by_numpy(stops: list[int], layout: str) -> None
 
 def test_segments_lie_where_the_packets_were() -> None:
     packets = np.asfortranarray(random_packets(100, 1))
-    found = split_segments(packets, np.array([60, 40]), np.array([0, 1]))
+    found = segments_of_split(packets, np.array([60, 40]), np.array([0, 1]))
     assert np.shares_memory(found.table, packets)
     assert found.table.T.flags.c_contiguous

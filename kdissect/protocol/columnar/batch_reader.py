@@ -201,18 +201,17 @@ class Columns:
 
     messages: Table
     partitions: Table
+    nodes: Table
     records: RecordSummaries
     rows: Int64s  # of `partitions` as written, for loops: OWNER, OWNER_PRESENT, registers, SUMMARY_AT
-    nodes: Table
     error_code: NDArray[np.int16]  # the first in wire order that is not 0, or 0
     error_count: NDArray[np.int32]
     has_error: NDArray[np.bool_]  # an error code was read, be it 0
     fault_reason: NDArray[np.int8]  # a Reason
-    fault_position: NDArray[np.int32]  # of the field that could not be read, from the header on; or -1
+    fault_position: NDArray[np.int32]  # of the unreadable field, from the start of the header; or -1
     fault_row: NDArray[np.int32]
-    paths: (
-        Sequence[str] | Mapping[int, str]
-    )  # of fields, by row of the program, at least those of `fault_row`
+    paths: Sequence[str] | Mapping[int, str]
+    """Paths of fields, by row of the program; at least those of `fault_row`."""
 
     def fault_text(self, message: int) -> str | None:
         """Return what is wrong with a message, where, and in which field; None if nothing is."""
@@ -335,10 +334,13 @@ class _Output:
         summaries = summaries[: np.searchsorted(summaries[:, SUMMARY_ROW], len(rows))]
         of_all = self.messages[:messages]
         verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
+        partitions, records = tables_of_rows(rows, summaries)
         return Columns(
-            _table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
-            *tables_of_rows(rows, summaries),
-            _table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
+            messages=_table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
+            partitions=partitions,
+            nodes=_table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
+            records=records,
+            rows=rows,
             error_code=verdicts[:, ERROR_CODE].astype(np.int16),
             error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
             has_error=verdicts[:, ERROR_SEEN] != 0,
@@ -349,10 +351,10 @@ class _Output:
         )
 
 
-def tables_of_rows(rows: Int64s, summaries: Int64s) -> tuple[Table, RecordSummaries, Int64s]:
-    """Return the table of partitions, that of the headers of their records, and the rows that both lie in."""
+def tables_of_rows(rows: Int64s, summaries: Int64s) -> tuple[Table, RecordSummaries]:
+    """Return the table of partitions, and that of the headers of their records."""
     partitions = Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:])
-    return partitions, RecordSummaries(summaries, rows[:, OWNER_WIDTH + SUMMARY_AT]), rows
+    return partitions, RecordSummaries(summaries, rows[:, OWNER_WIDTH + SUMMARY_AT])
 
 
 def _table(registers: tuple[Register, ...], message: Int64s, present: Int64s, values: Int64s) -> Table:

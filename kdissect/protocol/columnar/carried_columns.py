@@ -78,14 +78,14 @@ def resumed(found: CarriedColumns) -> Columns:
     values = np.empty((count, MESSAGE_WIDTH), np.int64, order="F")
     for place, slot in enumerate(found.slots):
         values[:, slot] = found.values[place]
-    partitions, records, rows = tables_of_rows(found.rows, found.summaries)
+    partitions, records = tables_of_rows(found.rows, found.summaries)
     message, present = found.nodes[:, :2].T.copy()
     return Columns(
         Table(MESSAGE, np.arange(count), found.present, values),
         partitions,
-        records,
-        rows,
         Table(BROKER, message, present, found.nodes[:, 2:]),
+        records,
+        found.rows,
         *found.verdicts,
         found.paths,
     )
