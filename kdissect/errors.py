@@ -8,8 +8,16 @@ message is one sentence, which the command prints without a traceback; the comma
 machine.
 """
 
+import os
 from enum import IntEnum
 from typing import Self
+
+DEBUG_VARIABLE = "KDISSECT_DEBUG"
+
+
+def is_debugging() -> bool:
+    """Return whether tracebacks and logs are wanted."""
+    return os.environ.get(DEBUG_VARIABLE) == "1"
 
 
 class ExitCode(IntEnum):

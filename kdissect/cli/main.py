@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from kdissect.cli.arguments import parse
-from kdissect.errors import ExitCode, UserError
+from kdissect.errors import ExitCode, UserError, is_debugging
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
 from kdissect.memory import choose_allocator, collect_seldom
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run_safely(argv: Sequence[str]) -> int:
     """Run a command line, and report every failure."""
-    if not _debugging():
+    if not is_debugging():
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
@@ -83,7 +83,7 @@ def _run(arguments: Namespace) -> int:
 
 
 def _report(error: Exception) -> int:
-    if _debugging():
+    if is_debugging():
         traceback.print_exc()
     sentence = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
@@ -99,10 +99,6 @@ def _stop_writing() -> None:
     """Drop what could not be written to standard output: Python would try again, and fail, when it ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _debugging() -> bool:
-    return os.environ.get("KDISSECT_DEBUG") == "1"
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:

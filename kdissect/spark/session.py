@@ -23,7 +23,7 @@ from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.executor_slots import notice_missing_slots
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.file_parts import SHARED_FOLDER
-from kdissect.spark.spark_settings import LOCAL_HEAP, SparkSettings
+from kdissect.spark.spark_settings import LOCAL_HEAP, RunKind, SparkSettings
 from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
@@ -88,7 +88,14 @@ class Engine:
         with disk_full_explained():
             engine = cls(settings)
             try:
-                launch = JvmLaunch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
+                launch = JvmLaunch(
+                    java,
+                    engine.home,
+                    LOCAL_HEAP,
+                    settings.local,
+                    settings.spark_confs(),
+                    queries=settings.kind is not RunKind.RDD,
+                )
                 if settings.local and is_on(Shortcut.CLASS_DATA_SHARING):
                     options = launch.options()
                     engine._archive = ClassArchive(
@@ -145,7 +152,7 @@ class Engine:
         return self._context
 
     def session(self) -> "SparkSession":
-        """Return the SQL session of the context, which takes another second."""
+        """Return the SQL session of the context, which takes another second. Runs of the kind RDD have none."""
         from pyspark.sql import SparkSession
 
         return SparkSession(self.context())

@@ -19,7 +19,7 @@ from kdissect.memory import choose_allocator
 from kdissect.spark.startup.class_data_sharing import ClassArchive
 from kdissect.spark.startup.hand_over import ADDRESS
 from kdissect.spark.startup.java import Java
-from kdissect.spark.startup.lean_context import lean_environment
+from kdissect.spark.startup.lean_context import lean_environment, lean_options
 from kdissect.spark.startup.prefork import SOCKET
 from kdissect.spark.startup.short_class_path import local_jars
 from kdissect.spark.startup.switch import Shortcut, is_on
@@ -95,7 +95,10 @@ class JavaEndedError(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class JvmLaunch:
-    """Settings of the JVM to start. `heap` is written as for Java (768m); `confs` go to spark-submit."""
+    """Settings of the JVM to start. `heap` is written as for Java (768m); `confs` go to spark-submit.
+
+    `queries` says whether the run plans queries, which need more of Spark.
+    """
 
     java: Java
     home: Path
@@ -104,6 +107,7 @@ class JvmLaunch:
     local: bool = True
     confs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    queries: bool = True
 
     @property
     def log(self) -> Path:
@@ -117,12 +121,17 @@ class JvmLaunch:
 
     def options(self) -> tuple[str, ...]:
         """JVM options that a class archive depends on."""
-        return (*OPTIONS, *(SHORT_LIFE_OPTIONS if is_on(Shortcut.DIRECT_JVM) else ()), f"-Xmx{self.heap}")
+        return (
+            *OPTIONS,
+            *(SHORT_LIFE_OPTIONS if is_on(Shortcut.DIRECT_JVM) else ()),
+            *(lean_options() if self.local else ()),
+            f"-Xmx{self.heap}",
+        )
 
     def jars(self) -> Sequence[Path]:
         """Return the jars of the class path."""
         shortens = self.local and is_on(Shortcut.SHORT_CLASS_PATH)
-        return local_jars(spark_jars()) if shortens else spark_jars()
+        return local_jars(spark_jars(), self.queries) if shortens else spark_jars()
 
     def command(self, archive: ClassArchive | None) -> list[str]:
         """Return the command line."""

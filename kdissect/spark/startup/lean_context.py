@@ -1,4 +1,4 @@
-"""A local Spark without three things that only its web page, its monitoring and clusters use.
+"""A local Spark without what only its web page, its monitoring, its log and clusters use.
 
 Spark looks up the name of this machine and lists its network interfaces to find an address that other
 machines reach. A local run stays on the loopback interface, so the address is stated instead.
@@ -6,12 +6,18 @@ machines reach. A local run stays on the loopback interface, so the address is s
 Spark describes the origin of each RDD as JSON, for the graphs of its web page, and loads a library for it.
 A local run has no such page.
 
-Spark counts for monitoring how often plans are compiled and how much memory an executor has. Nobody reads
-these counters of a local run.
+Spark counts for monitoring how often plans are compiled and how much memory an executor has, and makes a web
+page of its figures. Nobody reads these of a local run.
+
+Spark asks Hadoop for the name of the user, which reads the settings of Hadoop's security. It is stated instead.
+
+The library that writes Spark's log takes a quarter of the Java code of a start. What goes wrong in a local run
+reaches this process as an exception, or is printed by Java itself. KDISSECT_DEBUG=1 keeps the log.
 """
 
 from typing import TYPE_CHECKING
 
+from kdissect.errors import is_debugging
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 if TYPE_CHECKING:
@@ -21,7 +27,22 @@ ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
 LOOPBACK = "127.0.0.1"
 NO_SCOPES = "spark.rdd.scope.noOverride"  # SparkContext.RDD_SCOPE_NO_OVERRIDE_KEY
 
-UNREAD_COUNTERS = ("spark.metrics.staticSources.enabled", "spark.metrics.executorMetricsSource.enabled")
+USER_VARIABLE = "SPARK_USER"
+USER = "kdissect"  # nothing of a local run depends on it
+
+UNREAD_COUNTERS = (
+    "spark.metrics.staticSources.enabled",
+    "spark.metrics.executorMetricsSource.enabled",
+    "spark.ui.prometheus.enabled",
+)
+
+NO_LOG = (
+    "-Dslf4j.provider=org.slf4j.helpers.NOP_FallbackServiceProvider",
+    "-Dslf4j.internal.verbosity=ERROR",
+    # Netty looks for another log then. This one prints errors, and takes little.
+    "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
+)
+"""Options with which Java code that logs through SLF4J logs nothing."""
 
 
 def lean_settings() -> dict[str, str]:
@@ -31,7 +52,12 @@ def lean_settings() -> dict[str, str]:
 
 def lean_environment() -> dict[str, str]:
     """Return variables for the JVM of a local run."""
-    return {ADDRESS_VARIABLE: LOOPBACK} if is_on(Shortcut.LEAN_CONTEXT) else {}
+    return {ADDRESS_VARIABLE: LOOPBACK, USER_VARIABLE: USER} if is_on(Shortcut.LEAN_CONTEXT) else {}
+
+
+def lean_options() -> tuple[str, ...]:
+    """Return options for the JVM of a local run."""
+    return NO_LOG if is_on(Shortcut.LEAN_CONTEXT) and not is_debugging() else ()
 
 
 def leave_out_scopes(context: "SparkContext") -> None:

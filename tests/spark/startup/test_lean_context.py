@@ -6,9 +6,11 @@ import pytest
 from pyspark import SparkContext
 
 from kdissect.spark.startup.lean_context import (
+    NO_LOG,
     NO_SCOPES,
     UNREAD_COUNTERS,
     lean_environment,
+    lean_options,
     lean_settings,
     leave_out_scopes,
 )
@@ -27,7 +29,10 @@ class Properties:
 
 @pytest.mark.parametrize(
     ("switch", "environment", "properties"),
-    [("", {"SPARK_LOCAL_IP": "127.0.0.1"}, {NO_SCOPES: "true"}), ("-lean_context", {}, {})],
+    [
+        ("", {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_USER": "kdissect"}, {NO_SCOPES: "true"}),
+        ("-lean_context", {}, {}),
+    ],
 )
 def test_the_switch_decides(
     switch: str, environment: dict[str, str], properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -36,4 +41,11 @@ def test_the_switch_decides(
     context = Properties()
     leave_out_scopes(cast("SparkContext", context))
     assert (lean_environment(), context.set) == (environment, properties)
+    assert lean_options() == (() if switch else NO_LOG)
     assert set(lean_settings()) == (set() if switch else set(UNREAD_COUNTERS))
+
+
+def test_whoever_looks_for_a_fault_gets_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lean_options() == NO_LOG
+    monkeypatch.setenv("KDISSECT_DEBUG", "1")
+    assert lean_options() == ()

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.startup.jvm import spark_jars
-from kdissect.spark.startup.short_class_path import UNUSED, local_jars
+from kdissect.spark.startup.short_class_path import SQL_ONLY, UNUSED, local_jars
 
 
-def kept(*names: str) -> list[str]:
-    return [jar.name for jar in local_jars([Path("/jars") / name for name in names])]
+def kept(*names: str, queries: bool = True) -> list[str]:
+    return [jar.name for jar in local_jars([Path("/jars") / name for name in names], queries)]
 
 
 def test_parts_for_clusters_are_left_out() -> None:
@@ -17,6 +17,12 @@ def test_parts_for_clusters_are_left_out() -> None:
         "spark-core_2.13.jar",
         "py4j-0.10.jar",
     ]
+
+
+def test_queries_need_more() -> None:
+    jars = ("spark-core_2.13.jar", "spark-sql_2.13.jar", "parquet-column-1.jar", "hive-exec-2.3.jar")
+    assert kept(*jars) == [*jars[:3]]
+    assert kept(*jars, queries=False) == ["spark-core_2.13.jar"]
 
 
 def test_native_code_of_other_systems_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,4 +35,4 @@ def test_native_code_of_other_systems_is_left_out(monkeypatch: pytest.MonkeyPatc
 
 def test_every_name_is_that_of_a_jar_of_the_installed_spark() -> None:
     names = [jar.name for jar in spark_jars()]
-    assert [start for start in UNUSED if not any(name.startswith(start) for name in names)] == []
+    assert [start for start in UNUSED + SQL_ONLY if not any(name.startswith(start) for name in names)] == []
