@@ -14,84 +14,31 @@ for each job find the kernels that are there. Losing the cache costs only time.
 """
 
 import fcntl
-import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from kdissect.cache_directory import cache_home
+from kdissect.jit import kernel_sources
+from kdissect.jit.kernel_sources import PACKAGE
 
-# As Numba names it: a path through `..` is the same place.
-PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
 SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes about ten seconds
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
 USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
 COMPRESSION = 6  # estimated growth of captures when they are decompressed
-COMPILER = "kdissect.jit."  # the package that compiles kernels, and has instructions for them
-KERNEL_SIGNS = (b"@jit", b"@row_type")
-IMPORT = re.compile(rb"^[ \t]*from (kdissect[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
-ENUM = b"Enum)"  # its members are constants, whatever its name looks like
 
 
 @cache
 def kernel_home() -> Path:
     """Return the directory of the compiled kernels of these sources, which need not exist."""
-    from kdissect.limits import LIMITS_VARIABLE  # the import raises LimitsError if the variable is wrong
-
-    digest = hashlib.sha256()
-    for name in (sys.version, version("numpy"), version("numba"), os.environ.get(LIMITS_VARIABLE, "")):
-        digest.update(name.encode())
-    sources = package_sources()
-    for name in sorted(compiled_modules(sources)):
-        digest.update(name.encode())
-        digest.update(sources[name])
-    return cache_home() / f"kernels-{digest.hexdigest()[:16]}"
-
-
-def package_sources() -> dict[str, bytes]:
-    """Return the sources of the package by name of the module. `Path` would take three times as long."""
-    sources = {}
-    for folder, _, files in os.walk(PACKAGE):
-        package = folder[len(str(PACKAGE.parent)) + 1 :].replace(os.sep, ".")
-        for file in files:
-            if file.endswith(".py"):
-                with open(f"{folder}/{file}", "rb") as source:  # noqa: PTH123
-                    sources[f"{package}.{file[:-3]}"] = source.read()
-    return sources
-
-
-def compiled_modules(sources: Mapping[str, bytes]) -> set[str]:
-    """Return the modules with kernels, and those that their constants come from, by name of the module.
-
-    The compiler writes the value of a constant into the kernel. It would stay there when the module that
-    defines it has another one.
-    """
-    found = {
-        name
-        for name, text in sources.items()
-        if name.startswith(COMPILER) or any(sign in text for sign in KERNEL_SIGNS)
-    }
-    unread = list(found)
-    while unread:
-        for imported in IMPORT.finditer(sources[unread.pop()]):
-            name = imported[1].decode()
-            if name in found or name not in sources:
-                continue
-            if CONSTANT.search(imported[2]) or ENUM in sources[name]:
-                found.add(name)
-                unread.append(name)
-    return found
+    return cache_home() / f"kernels-{kernel_sources.known_digest(cache_home())}"
 
 
 def is_complete() -> bool:

@@ -38,11 +38,13 @@ class RddBackend:
 
     def __init__(self, context: "SparkContext") -> None:
         self._context = context
+        # A question takes two messages. On a cluster the answer changes as executors come.
+        self._local_cores = context.defaultParallelism if str(context.master).startswith("local") else 0
 
     @property
     def cores(self) -> int:
         """The number of tasks that run at a time."""
-        return self._context.defaultParallelism
+        return self._local_cores or self._context.defaultParallelism
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the results of a function for each item, one task each."""
@@ -120,7 +122,7 @@ class RddRows:
 
 def _shared_folder(context: "SparkContext") -> str | None:
     """Return the directory in which all tasks of a run may leave files, None if they share no machine."""
-    return context.getConf().get(SHARED_FOLDER)
+    return context._conf.get(SHARED_FOLDER)  # `getConf` copies all settings, one by one
 
 
 def _scanned_into_file(ordinals: Iterable[int], scan: Scan, folder: str) -> Iterator[tuple[int, Blob]]:

@@ -27,6 +27,7 @@ from kdissect.spark.spark_settings import LOCAL_HEAP, RunKind, SparkSettings
 from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
+from kdissect.spark.startup.early_context import EarlyContext
 from kdissect.spark.startup.java import check_user_name, find_java
 from kdissect.spark.startup.jvm import (
     JavaEndedError,
@@ -43,7 +44,7 @@ from kdissect.spark.startup.prefork import (
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     from kdissect.spark.reading_stop import ReadingStop
@@ -76,6 +77,7 @@ class Engine:
         self._archive: ClassArchive | None = None
         self._gateway: JvmGateway | None = None
         self._prefork: PreforkedDaemon | None = None
+        self._early: EarlyContext | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
         self._building = threading.Thread(target=self._build_in_thread, name="spark-start", daemon=True)
@@ -131,7 +133,7 @@ class Engine:
             return
         if self.settings.local and is_on(Shortcut.PREFORK) and can_prefork(self.home / SOCKET):
             if is_on(Shortcut.LOAD_ONCE):
-                load_once.load()
+                load_once.load(between=self._ask_early)
             with disk_full_explained():
                 self._prefork = PreforkedDaemon(self.home / SOCKET)
         self._building.start()
@@ -152,7 +154,10 @@ class Engine:
         return self._context
 
     def session(self) -> "SparkSession":
-        """Return the SQL session of the context, which takes another second. Runs of the kind RDD have none."""
+        """Return the SQL session of the context, which takes another second.
+
+        Runs of the kind RDD have none.
+        """
         from pyspark.sql import SparkSession
 
         return SparkSession(self.context())
@@ -197,6 +202,11 @@ class Engine:
         """Return whether the JVM of this run keeps its classes for later runs."""
         return self._recording and self._context is not None
 
+    def _forget_early(self) -> None:
+        if self._early is not None:
+            self._early.close()
+            self._early = None
+
     def _forget_context(self) -> None:
         if self._context is not None:
             if not self.settings.local:
@@ -211,6 +221,7 @@ class Engine:
         """
         keeps = finished and self._records
         self._forget_context()
+        self._forget_early()
         gateway, self._gateway = self._gateway, None  # before its end: a JVM that was ended is no failed one
         if gateway is None:
             return
@@ -289,6 +300,15 @@ class Engine:
             }
         return places
 
+    def _ask_early(self) -> None:
+        """Ask the JVM for a context as soon as it listens."""
+        can_ask = is_on(Shortcut.EARLY_CONTEXT) and is_on(Shortcut.DIRECT_JVM)
+        if can_ask and self._early is None and self._gateway and self._gateway.listens():
+            self._early = EarlyContext.ask(*self._gateway.address(), self._local_confs())
+
+    def _local_confs(self) -> dict[str, str]:
+        return self.settings.spark_confs() | self._local_places()
+
     def _build_in_thread(self) -> None:
         try:
             self._context = self._build_context(self._connect())
@@ -311,6 +331,7 @@ class Engine:
             if was_ended or self._archive is None or self._archive.use is ArchiveUse.NOTHING:
                 raise
             self._archive.discard()
+            self._forget_early()
             self._gateway = JvmGateway(gateway.launch, None)
             port, secret = self._gateway.address()
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
@@ -320,13 +341,28 @@ class Engine:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
     def _build_context(self, gateway: Any) -> "SparkContext":
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkContext
 
         if self.settings.local:
             os.environ["PYSPARK_PYTHON"] = sys.executable
-        confs = self.settings.spark_confs() | (self._local_places() if self.settings.local else {})
+        if self._early is not None:
+            made, conf = self._early.take(gateway)
+            context = SparkContext(gateway=gateway, conf=conf, jsc=made)
+        else:
+            context = SparkContext(gateway=gateway, conf=self._conf(gateway))
+        _ignore_strangers(context)
+        if not self.settings.local:
+            context.addPyFile(str(pack(self.home)))
+            self.afterwards.callback(notice_missing_slots(context, self.settings.notice))
+        return context
+
+    def _conf(self, gateway: Any) -> "SparkConf":
+        from pyspark import SparkConf
+
         conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
-        for name, value in confs.items():
+        for name, value in (
+            self._local_confs() if self.settings.local else self.settings.spark_confs()
+        ).items():
             conf.set(name, value)
         if not self.settings.local:
             path = conf.get(EXECUTOR_PATH)
@@ -340,12 +376,7 @@ class Engine:
             variable, value = ARROW_ALLOCATOR
             conf.setIfMissing(f"spark.executorEnv.{variable}", value)
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
-        context = SparkContext(gateway=gateway, conf=conf)
-        _ignore_strangers(context)
-        if not self.settings.local:
-            context.addPyFile(str(pack(self.home)))
-            self.afterwards.callback(notice_missing_slots(context, self.settings.notice))
-        return context
+        return conf
 
 
 def _ignore_strangers(context: "SparkContext") -> None:

@@ -1,17 +1,16 @@
 """Small captures do not wait for a compiler, and what is compiled for later runs is compiled once."""
 
-import ast
 import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kdissect.jit import kernel_cache
+from kdissect.jit.kernel_sources import PACKAGE
 from tests.helpers import command
 
 NEW_PROCESS = """
@@ -138,6 +137,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
 COPIED = """
 import numpy
 from kdissect.jit import kernel_cache
+from kdissect.jit.kernel_sources import PACKAGE
 from kdissect.tables.log_ends import move_ends
 
 move_ends(numpy.full((2, 3), -1), numpy.full((4, 3), -1))
@@ -151,7 +151,7 @@ def test_another_installation_of_the_same_sources_finds_the_kernels(
     tmp_path: Path, fresh: dict[str, str]
 ) -> None:
     def run(place: str) -> list[str]:
-        shutil.copytree(kernel_cache.PACKAGE, tmp_path / place / "kdissect")
+        shutil.copytree(PACKAGE, tmp_path / place / "kdissect")
         for source in (tmp_path / place).rglob("*.py"):
             os.utime(source)
         environment = fresh | {kernel_cache.SWITCH: "1", "PYTHONPATH": str(tmp_path / place)}
@@ -193,43 +193,3 @@ def test_a_cache_that_may_only_be_read_serves(fresh: dict[str, str]) -> None:
     index.unlink()
     assert hits(READ_ONLY + COPIED) == "0"  # compiled for this run alone
     assert not index.exists()
-
-
-def names_in_kernels(text: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the imported names that the kernels of a module use, with the modules that they come from."""
-    tree = ast.parse(text)
-    imported = {
-        alias.asname or alias.name: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-    }
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and "jit" in "".join(map(ast.dump, function.decorator_list)):
-            for node in (one for line in function.body for one in ast.walk(line)):
-                if isinstance(node, ast.Name) and node.id in imported:
-                    yield node.id, imported[node.id]
-
-
-def test_the_cache_depends_on_every_module_that_a_kernel_takes_something_from() -> None:
-    sources = kernel_cache.package_sources()
-    counted = kernel_cache.compiled_modules(sources)
-    used = {
-        origin for text in sources.values() if b"@jit" in text for _, origin in names_in_kernels(text)
-    } & sources.keys()
-    assert len(used) > 20
-    assert used <= counted
-
-
-def test_the_cache_depends_on_what_constants_are_made_of_and_on_nothing_else() -> None:
-    """`ROW_VALUES`, which kernels hold, is the number of roles that `field_roles` keeps."""
-    counted = kernel_cache.compiled_modules(kernel_cache.package_sources())
-    assert "kdissect.protocol.schema.field_roles" in counted
-    assert "kdissect.report.wording" not in counted
-    made = {
-        "kdissect.a": b"from kdissect.b import (\n    WIDTH,\n)\n@jit_flat\ndef f(): ...",
-        "kdissect.b": b"from kdissect.c import Kind\nfrom kdissect.d import helper\nWIDTH = 3",
-        "kdissect.c": b"class Kind(IntEnum):\n    ONE = 1",
-        "kdissect.d": b"def helper(): ...",
-    }
-    assert kernel_cache.compiled_modules(made) == {"kdissect.a", "kdissect.b", "kdissect.c"}

@@ -218,10 +218,14 @@ class JvmGateway:
                 start_new_session=True,  # Ctrl-C is meant for this process, which then ends the JVM
             )
 
+    def listens(self) -> bool:
+        """Return whether `address` returns without waiting."""
+        return self.launch.port_file.exists()
+
     def address(self) -> tuple[int, str]:
         """Wait for the JVM. Return port and secret of its gateway. Raise GatewayError if the JVM fails."""
         deadline = time.monotonic() + START_SECONDS
-        while not self.launch.port_file.exists():
+        while not self.listens():
             ended = self.process.poll() is not None
             # A JVM whose main thread died, on a full disk for example, does not end: the thread of the
             # gateway runs on.

@@ -9,9 +9,10 @@ A local run has no such page.
 Spark counts for monitoring how often plans are compiled and how much memory an executor has, and makes a web
 page of its figures. Nobody reads these of a local run.
 
-Spark asks Hadoop for the name of the user, which reads the settings of Hadoop's security. It is stated instead.
+Spark asks Hadoop for the name of the user, which reads the settings of Hadoop's security. It is stated
+instead.
 
-The library that writes Spark's log takes a quarter of the Java code of a start. What goes wrong in a local run
+The library that writes Spark's log takes a quarter of the Java code of a start. A failure of a local run
 reaches this process as an exception, or is printed by Java itself. KDISSECT_DEBUG=1 keeps the log.
 """
 

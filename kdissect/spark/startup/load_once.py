@@ -7,6 +7,7 @@ itself calls this too: elsewhere, or without the shortcut, it has nothing to inh
 
 import importlib
 import os
+from collections.abc import Callable
 
 from kdissect.jit import kernel_cache
 from kdissect.memory import loading
@@ -24,19 +25,21 @@ MODULES = (
 )
 
 
-def load() -> None:
-    """Load what workers need, compiled kernels excepted."""
+def load(between: Callable[[], object] = lambda: None) -> None:
+    """Load what workers need, compiled kernels excepted. Call `between` after each module."""
     with loading():
         for name in MODULES:
             importlib.import_module(name)
+            between()
         set_up_numba()
+        between()
 
 
 def set_up_numba() -> None:
     """Make Numba ready to load kernels, unless they run uncompiled.
 
-    Numba does this when the first kernel is called: it imports what it knows of Python and NumPy, most of
-    which no kernel here uses.
+    Numba does this when the first kernel is called: it prepares what counts references to arrays, and imports
+    what its compiler knows of Python and NumPy.
     """
     if os.environ.get(kernel_cache.SWITCH) == "0":
         return
@@ -44,7 +47,11 @@ def set_up_numba() -> None:
     from numba.core.registry import cpu_target
 
     from kdissect.jit.late_bitcode import parse_bitcode_late
+    from kdissect.jit.late_registries import fill_registries_late
 
     if is_on(Shortcut.LATE_BITCODE):
         parse_bitcode_late()
-    cpu_target.target_context.refresh()
+    if is_on(Shortcut.LATE_REGISTRIES):
+        fill_registries_late()
+    else:
+        cpu_target.target_context.refresh()

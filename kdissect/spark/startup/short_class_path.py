@@ -3,8 +3,9 @@
 A run that plans no queries does without Spark SQL, its file formats and its compilers, too.
 
 Java opens every jar of its class path while it looks for the settings of its parts, which takes 0.1 s and
-20 MB for the 280 jars of PySpark. A local run never loads the classes of a third of them: the parts of Spark for
-Kubernetes, YARN, Hive, graphs and machine learning, what only those need, and native code for other systems.
+20 MB for the 280 jars of PySpark. A local run never loads the classes of a third of them: the parts of Spark
+for Kubernetes, YARN, Hive, graphs and machine learning, what only those need, and native code for other
+systems.
 """
 
 import platform

@@ -25,15 +25,16 @@ load_once.load()
 before = set(sys.modules)
 from kdissect.spark.startup.warmup import warm_up
 warm_up()
-print(sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+print(sorted(set(sys.modules) - before))
 """
 
 
 def test_kernels_need_no_module_that_is_not_loaded_once() -> None:
-    """PyArrow loads dateutil for intervals of months, which takes two milliseconds."""
+    """PyArrow loads dateutil for intervals of months, which takes two milliseconds. A kernel sorts."""
     program = [sys.executable, "-c", LOADED_LATER]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
-    assert set(ast.literal_eval(done.stdout)) <= {"dateutil", "six"}
+    later = {name for name in ast.literal_eval(done.stdout) if not name.startswith(("dateutil", "six"))}
+    assert later <= {"numba.cpython.listobj", "numba.cpython.slicing", "numba.misc.quicksort"}
 
 
 def test_modules_of_the_workers_are_loaded_and_no_compiler_where_none_is_used() -> None:

@@ -1,0 +1,45 @@
+"""Kernels from the cache run without the registries of Numba's compiler, which fills them itself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+KERNELS = """
+import sys
+import numpy as np
+from numba import njit
+from kdissect.jit.late_registries import fill_registries_late
+
+@njit(cache=True)
+def doubled(numbers):
+    return 2 * numbers + np.arange(len(numbers))
+
+@njit
+def total(numbers):
+    return doubled(numbers).sum()
+
+def is_filled():
+    return "numba.np.linalg" in sys.modules
+
+if sys.argv[1] == "late":
+    fill_registries_late()
+    fill_registries_late()
+numbers = np.arange(3)
+print(doubled(numbers).tolist(), sum(doubled.stats.cache_hits.values()), is_filled(), end=" ")
+print(total(numbers), is_filled())
+"""
+
+
+def test_registries_are_filled_when_something_is_compiled(tmp_path: Path) -> None:
+    program = tmp_path / "kernels.py"
+    program.write_text(KERNELS)
+
+    def printed(way: str) -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        command = [sys.executable, str(program), way]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert printed("late") == "[0, 3, 6] 0 True 9 True\n"
+    assert printed("late") == "[0, 3, 6] 1 False 9 True\n"
+    assert printed("at once") == "[0, 3, 6] 1 True 9 True\n"
