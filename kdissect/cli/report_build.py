@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from kdissect.spark.jobs import Analysis
 
 
-LARGE_FIGURES = 8 << 20  # bytes, as tasks return them; what is made of them takes ten times as much
-
-
 class ReportInput(NamedTuple):
     """Everything that a report is built from.
 
@@ -69,7 +66,7 @@ def report_input(
     with reading_job(run, arguments.quiet) as spark:
         blobs = jobs.figures(spark, work, grid, steps)
     if not more_to_come:
-        run.engine.rest(needs_memory=sum(map(len, blobs)) > LARGE_FIGURES)
+        run.engine.rest()
     analysis = jobs.merge_figures(blobs)
     facts = anonymized_facts(run, capture_facts(run.index, analysis.counts))
     result = ReportInput(analysis.partial, facts, filters_shown(arguments, run))

@@ -55,5 +55,5 @@ class ScratchEngine:
         """Return the key log as tasks carry it, which is as it is."""
         return keys
 
-    def rest(self, needs_memory: bool = False) -> None:
-        """End what runs; here nothing does (`needs_memory` as that of `Engine`)."""
+    def rest(self) -> None:
+        """End what runs; here nothing does."""

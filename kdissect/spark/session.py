@@ -8,10 +8,9 @@ the order of calls.
 """
 
 import os
-import subprocess
 import sys
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +25,7 @@ from kdissect.spark.file_parts import SHARED_FOLDER
 from kdissect.spark.spark_settings import LOCAL_HEAP, RunKind, SparkSettings
 from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
-from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
+from kdissect.spark.startup.class_data_sharing import ClassArchive
 from kdissect.spark.startup.early_context import EarlyContext
 from kdissect.spark.startup.java import check_user_name, find_java
 from kdissect.spark.startup.jvm import (
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
 
     from kdissect.spark.reading_stop import ReadingStop
     from kdissect.streams.tls.keylog import KeyLog
-
-LAST_WORK_S = 60  # for which a JVM that records its classes is awaited
-
 
 SOCKET_NAME_BYTES = 48  # of the names that Spark makes: a UUID and a suffix
 
@@ -80,6 +76,7 @@ class Engine:
         self._early: EarlyContext | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
+        self._has_run = False
         self._building = threading.Thread(target=self._build_in_thread, name="spark-start", daemon=True)
 
     @classmethod
@@ -162,45 +159,32 @@ class Engine:
 
         return SparkSession(self.context())
 
-    def rest(self, needs_memory: bool = False) -> None:
-        """End Spark when its work is done, since what follows may need the memory that it holds.
-
-        A JVM that records its classes takes seconds and 200 MB more to end. Nobody waits for it, unless what
-        follows `needs_memory` as well.
-        """
-        self._end_spark(finished=True, awaits=needs_memory)
+    def rest(self) -> None:
+        """End Spark when its work is done, since what follows may need the memory that it holds."""
+        self._end_spark()
 
     def close(self, finished: bool = False) -> None:
         """End everything.
 
-        The first run of its kind that has `finished` its job keeps the JVM's classes for later runs.
+        The first run of its kind that has `finished` lets Java's classes be stored for later runs.
         """
         try:
-            self._end_spark(finished)
+            self._end_spark()
         finally:
             if self._prefork:
                 self._prefork.end()
-            if self._archive:
-                self._archive.release()
             self._scratch.end()
             self.afterwards.close()
+        if finished and self._has_run and self._archive and self._archive.make_in_background():
+            self.settings.notice(
+                f"first run: storing Spark's classes in {self.settings.cache} in the background, "
+                "for faster starts"
+            )
 
     @property
     def may_be_helped(self) -> bool:
-        """Return whether this process may scan captures while Spark starts.
-
-        It may not while the JVM records its classes: the archive has to hold those of all stages.
-        """
-        return self.settings.local and not self._recording and is_on(Shortcut.LOCAL_SCAN)
-
-    @property
-    def _recording(self) -> bool:
-        return self._archive is not None and self._archive.use is ArchiveUse.RECORD
-
-    @property
-    def _records(self) -> bool:
-        """Return whether the JVM of this run keeps its classes for later runs."""
-        return self._recording and self._context is not None
+        """Return whether this process may scan captures while Spark starts."""
+        return self.settings.local and is_on(Shortcut.LOCAL_SCAN)
 
     def _forget_early(self) -> None:
         if self._early is not None:
@@ -214,29 +198,13 @@ class Engine:
             _detach_pyspark(self._context)
             self._context = None
 
-    def _end_spark(self, finished: bool, awaits: bool = False) -> None:
-        """End Spark if it runs.
-
-        A JVM that recorded its classes continues in the background until they are kept.
-        """
-        keeps = finished and self._records
+    def _end_spark(self) -> None:
+        """End Spark if it runs."""
         self._forget_context()
         self._forget_early()
         gateway, self._gateway = self._gateway, None  # before its end: a JVM that was ended is no failed one
-        if gateway is None:
-            return
-        if keeps and self._archive:
-            self.settings.notice(
-                f"first run: storing Spark's classes in {self._archive.path.parent} in the "
-                "background, for faster starts"
-            )
+        if gateway is not None:
             gateway.end()
-            self._archive.keep_in_background(gateway.process.pid)
-            if awaits:
-                with suppress(subprocess.TimeoutExpired):
-                    gateway.process.wait(LAST_WORK_S)
-        else:
-            gateway.kill()
 
     def end_sql_workers(self) -> None:
         """End Python processes that Spark SQL needed to begin a stream, when no other will begin."""
@@ -312,6 +280,7 @@ class Engine:
     def _build_in_thread(self) -> None:
         try:
             self._context = self._build_context(self._connect())
+            self._has_run = True
         except BaseException as error:  # noqa: BLE001 - raised by `context`
             self._failure = error
 
@@ -328,7 +297,7 @@ class Engine:
             port, secret = gateway.address()
         except JavaEndedError:
             was_ended = self._gateway is None
-            if was_ended or self._archive is None or self._archive.use is ArchiveUse.NOTHING:
+            if was_ended or self._archive is None or not self._archive.is_mapped:
                 raise
             self._archive.discard()
             self._forget_early()

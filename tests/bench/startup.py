@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kdissect.spark.startup.switch import DEFAULT, PLAIN, STARTUP_VARIABLE, Shortcut
+from tests.bench.archives import await_archives
 from tests.helpers.command import COMMAND, environment
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
@@ -49,6 +50,8 @@ def measure(capture: Path, runs: int) -> dict[str, Times]:
         for name, switch in VARIANTS.items():
             times[name].append(run_once(capture, switch))
             sys.stderr.write(f"turn {turn} of {runs}: {name} {times[name][-1][0]:.2f} s\n")
+            if turn == 0:
+                await_archives()
     return {
         name: (statistics.median(wall for wall, _ in some[1:]), statistics.median(cpu for _, cpu in some[1:]))
         for name, some in times.items()

@@ -8,7 +8,6 @@ import pytest
 from kdissect.spark import session
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
-from kdissect.spark.startup.class_data_sharing import ArchiveUse
 from kdissect.spark.startup.jvm import JavaEndedError
 from kdissect.streams.tls.keylog import KeyLog
 
@@ -32,21 +31,24 @@ def test_secrets_for_a_cluster_that_does_not_authenticate_come_with_a_notice(
         engine.close()
 
 
-def test_a_jvm_that_records_is_awaited_only_if_its_memory_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for needs_memory in (False, True):
-        engine, steps = Engine(SparkSettings("local[1]")), []
-        process = SimpleNamespace(pid=1, wait=lambda seconds, steps=steps: steps.append("wait"))
-        engine._gateway = SimpleNamespace(process=process, end=lambda steps=steps: steps.append("end"))
-        engine._archive = SimpleNamespace(
-            use=ArchiveUse.RECORD,
-            path=Path("archive"),
-            keep_in_background=lambda jvm, steps=steps: steps.append("keep"),
-            release=lambda: None,
-        )
-        engine._context = object()
-        engine.rest(needs_memory=needs_memory)
-        engine.close()
-        assert steps == ["end", "keep", *(["wait"] if needs_memory else [])]
+@pytest.mark.parametrize(
+    ("finished", "ran", "makes", "told"),
+    [(True, True, True, 1), (True, True, False, 0), (False, True, True, 0), (True, False, True, 0)],
+)
+def test_a_run_that_has_finished_lets_classes_be_stored(
+    finished: bool, ran: bool, makes: bool, told: int
+) -> None:
+    said: list[str] = []
+    engine = Engine(SparkSettings("local[1]", notice=said.append))
+    steps: list[str] = []
+    engine._gateway = SimpleNamespace(end=lambda: steps.append("end"))
+    engine._archive = SimpleNamespace(make_in_background=lambda: steps.append("make") or makes)
+    engine._has_run = ran
+    engine.rest()
+    engine.close(finished=finished)
+    assert steps == ["end", *(["make"] if finished and ran else [])]
+    assert [line for line in said if "first run" in line] == said
+    assert len(said) == told
 
 
 @pytest.mark.parametrize("ended_by_us", [True, False])
@@ -62,21 +64,19 @@ def test_a_jvm_that_was_ended_while_it_started_costs_no_archive(
 
     def start_again(*_: object) -> object:
         steps.append("start again")
-        return SimpleNamespace(address=address, kill=lambda: None)
+        return SimpleNamespace(address=address, end=lambda: None)
 
-    engine._gateway = SimpleNamespace(address=address, launch=None, kill=lambda: steps.append("kill"))
-    engine._archive = SimpleNamespace(
-        use=ArchiveUse.MAP, discard=lambda: steps.append("discard"), release=lambda: None
-    )
+    engine._gateway = SimpleNamespace(address=address, launch=None, end=lambda: steps.append("end"))
+    engine._archive = SimpleNamespace(is_mapped=True, discard=lambda: steps.append("discard"))
     monkeypatch.setattr(session, "JvmGateway", start_again)
     with pytest.raises(JavaEndedError):
         engine._connect()
     engine.close()
-    assert steps == (["kill"] if ended_by_us else ["discard", "start again"])
+    assert steps == (["end"] if ended_by_us else ["discard", "start again"])
 
 
 def test_every_shortcut_of_an_engine_can_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KDISSECT_STARTUP", "-class_data_sharing,-local_scan")
+    monkeypatch.setenv("KDISSECT_STARTUP", "-class_data_sharing,-local_scan,-early_context")
     monkeypatch.setattr(session, "JvmGateway", lambda *_: None)
     engine = Engine.start(SparkSettings("local[1]", cache=tmp_path))
     try:

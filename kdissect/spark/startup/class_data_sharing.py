@@ -1,15 +1,15 @@
 """Java's class archive.
 
-The classes that the JVM would load, verify and link at every start, in their form in memory.
+The classes that the JVM would load, verify and link at every start, in their form in memory (application
+class-data sharing, JEP 310).
 
-The first run on a machine records the archive (application class-data sharing, JEP 350); later runs map it,
-which halves the processor time of Spark's start. It lies in the user's cache, under a name made of everything
-it depends on: the Java, the jars, the options. One run at a time records, under a lock that ends with the
-process. The archive appears by a rename, sealed by its size and a checksum of its ends. An archive that does
-not fit its seal is recorded again.
+The first run on a machine starts a process that makes the archive in the background (`archive_maker`). Later
+runs map it, which halves the processor time of Spark's start. It lies in the user's cache, under a name made
+of everything it depends on: the Java, the jars, the options. One process at a time makes it, under a lock
+that ends with that process. The archive appears by a rename, sealed by its size and a checksum of its ends.
+An archive that does not fit its seal is made again.
 
-The JVM writes the recording when it ends, which takes seconds. No run waits for that: this module, as a
-program of its own, inherits the lock, waits for the end of the JVM, and moves the recording to its place.
+Beside the archive lies the jar of `function_jar`, which stands first on the class path of a JVM that maps it.
 """
 
 import fcntl
@@ -22,25 +22,19 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 
 from kdissect.files import write_atomically
 from kdissect.jit import kernel_cache
 from kdissect.spark.startup.java import Java
+from kdissect.spark.startup.switch import Shortcut, is_on
+
+MAKER = "kdissect.spark.startup.archive_maker"
 
 # Bytes at either end that the seal covers; the JVM checks the structure of the rest.
 SEALED_ENDS = 1 << 20
-PATIENCE_SECONDS = 300  # for the end of a JVM
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
-
-
-class ArchiveUse(Enum):
-    """How this run uses the archive."""
-
-    MAP = "map"
-    RECORD = "record"
-    NOTHING = "nothing"
+FAILED_SECONDS = 86400  # until an archive that could not be made is tried again
 
 
 class ClassArchive:
@@ -52,130 +46,115 @@ class ClassArchive:
     def __init__(
         self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str], kind: str
     ) -> None:
-        name = f"classes-{kind}-{_fingerprint(java, jars, options)}"
-        self.path = cache / f"{name}.jsa"
-        self._seal = seal_path(self.path)
-        self._recording = cache / f"{name}.{os.getpid()}.recording"
-        self._lock: int | None = None
-        self.use = self._decide()
+        has_functions = is_on(Shortcut.FUNCTION_CLASSES)
+        name = f"classes-{kind}-{_fingerprint(java, jars, [*options, str(has_functions)])}"
+        self.files = ArchiveFiles(cache, name, has_functions)
+        self._order = {
+            "cache": str(cache),
+            "name": name,
+            "has_functions": has_functions,
+            "kind": kind,
+            "java": [str(java.program), *options],
+            "jars": [str(jar) for jar in jars],
+        }
+        self.is_mapped = self.files.are_whole()
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM options for this use."""
-        if self.use is ArchiveUse.MAP:
-            return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}")
-        if self.use is ArchiveUse.RECORD:
-            return ("-Xshare:auto", f"-XX:ArchiveClassesAtExit={self._recording}")
-        return ()
+        """The options of a JVM that maps the archive; none if there is no archive."""
+        return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.files.archive}") if self.is_mapped else ()
 
-    def keep_in_background(self, jvm: int) -> None:
-        """Start a process that keeps the recording of the JVM (its process id) when that JVM has ended."""
-        assert self._lock is not None
-        with suppress(OSError):  # then the next run records again
+    @property
+    def first_jars(self) -> Sequence[Path]:
+        """The jars that stand before all others on the class path."""
+        return self.files.own_jars if self.is_mapped else ()
+
+    def make_in_background(self) -> bool:
+        """Start a process that makes the archive.
+
+        Return False if it is there, if it could not be made lately, or if another process makes it.
+        """
+        if self.is_mapped or self.files.have_failed():
+            return False
+        try:
+            self.files.archive.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.files.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self.files.are_whole():
+                return False
             subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "kdissect.spark.startup.class_data_sharing",
-                    str(self.path),
-                    str(self._recording),
-                    str(jvm),
-                ],
+                [sys.executable, "-P", "-m", MAKER, json.dumps(self._order)],
                 env=os.environ | kernel_cache.import_path(),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
-                pass_fds=[self._lock],
+                pass_fds=[lock],
             )
-        os.close(self._lock)
-        self._lock = None
+        except OSError:
+            return False
+        finally:
+            os.close(lock)
+        return True
 
     def discard(self) -> None:
-        """Remove an archive with which the JVM failed, and any recording."""
-        if self.use is ArchiveUse.MAP:
-            self._seal.unlink(missing_ok=True)
-            self.path.unlink(missing_ok=True)
-        self.release()
-        self.use = ArchiveUse.NOTHING
+        """Remove an archive with which the JVM failed."""
+        self.files.remove()
+        self.is_mapped = False
 
-    def release(self) -> None:
-        """Stop recording, and release the lock."""
-        if self._lock is not None:
-            self._recording.unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = None
 
-    def _decide(self) -> ArchiveUse:
-        if self._is_whole():
-            return ArchiveUse.MAP
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return ArchiveUse.NOTHING
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            return ArchiveUse.NOTHING
-        self._lock = lock
-        return ArchiveUse.RECORD
+class ArchiveFiles:
+    """The files of an archive in the cache."""
 
-    def _is_whole(self) -> bool:
+    def __init__(self, cache: Path, name: str, has_functions: bool) -> None:
+        self.archive = cache / f"{name}.jsa"
+        self.own_jars = (cache / f"{name}.jar",) if has_functions else ()
+        self.lock, self._seal, self._failure = (
+            cache / f"{name}.{kind}" for kind in ("lock", "seal", "failed")
+        )
+
+    def are_whole(self) -> bool:
+        """Return whether the files are as they were when they were sealed."""
         try:
-            return bool(json.loads(self._seal.read_text()) == _seal_of(self.path))
+            return bool(json.loads(self._seal.read_text()) == self._state())
         except (OSError, ValueError):
             return False
 
+    def have_failed(self) -> bool:
+        """Return whether the archive could not be made lately."""
+        try:
+            return time.time() - self._failure.stat().st_mtime < FAILED_SECONDS
+        except OSError:
+            return False
 
-def seal_path(path: Path) -> Path:
-    """Return the path of the seal of an archive."""
-    return path.with_suffix(".seal")
+    def seal(self) -> None:
+        """Record that the files are whole, and remove those of other archives that are old."""
+        write_atomically(self._seal, json.dumps(self._state()))
+        for other in self.archive.parent.glob("classes-*"):
+            if other.stem != self.archive.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
+                with suppress(OSError):
+                    other.unlink()
 
+    def unseal(self) -> None:
+        """Record that the files are not whole."""
+        self._seal.unlink(missing_ok=True)
 
-def keep_recording(recording: Path, path: Path) -> bool:
-    """Move the recording of a JVM that has ended to its place. Return whether there was one."""
-    try:
-        seal_path(path).unlink(missing_ok=True)
-        seal = _seal_of(recording)
-        recording.replace(path)
-        write_atomically(seal_path(path), json.dumps(seal))
-        _remove_old(path)
-    except OSError:
-        return False
-    finally:
-        recording.unlink(missing_ok=True)
-    return True
+    def fail(self) -> None:
+        """Record that the archive cannot be made."""
+        self.remove()
+        self._failure.touch()
 
+    def remove(self) -> None:
+        """Remove the files."""
+        for file in (self._seal, self.archive, *self.own_jars):
+            file.unlink(missing_ok=True)
 
-def _remove_old(path: Path) -> None:
-    for other in path.parent.glob("classes-*"):
-        if other.stem != path.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
-            with suppress(OSError):
-                other.unlink()
-
-
-def _has_ended(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return True
-    try:  # a zombie: its parent has not read its exit code yet
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return False
-
-
-def _keep_after_exit(recording: Path, path: Path, process: int) -> None:
-    patience = time.monotonic() + PATIENCE_SECONDS
-    while not _has_ended(process):
-        if time.monotonic() > patience:
-            return
-        time.sleep(0.05)
-    keep_recording(recording, path)
+    def _state(self) -> list[dict[str, int]]:
+        return [_state_of(file) for file in (self.archive, *self.own_jars)]
 
 
 def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> str:
@@ -187,13 +166,9 @@ def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> st
     return digest.hexdigest()[:16]
 
 
-def _seal_of(path: Path) -> dict[str, int]:
+def _state_of(path: Path) -> dict[str, int]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         checksum = zlib.crc32(file.read(SEALED_ENDS))
         file.seek(max(0, size - SEALED_ENDS))
         return {"size": size, "crc32": zlib.crc32(file.read(SEALED_ENDS), checksum)}
-
-
-if __name__ == "__main__":
-    _keep_after_exit(Path(sys.argv[2]), Path(sys.argv[1]), int(sys.argv[3]))

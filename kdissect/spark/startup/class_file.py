@@ -164,6 +164,10 @@ class ConstantPool:
             index += 2 if tag in TWO_PLACES else 1
         self.end = place
 
+    def __iter__(self) -> Iterator[int]:
+        """Yield the indexes that are used."""
+        return (index for index, place in enumerate(self._places) if place)
+
     def tag(self, index: int) -> int:
         """Return the kind of a constant."""
         if not 0 < index < self.count or not self._places[index]:

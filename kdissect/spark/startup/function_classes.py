@@ -17,7 +17,7 @@ A call site that is not understood stays as it is:
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from enum import IntFlag
 from itertools import count
@@ -48,12 +48,14 @@ from kdissect.spark.startup.function_writer import (
     add_concatenation,
     write_function,
 )
+from kdissect.spark.startup.linked_functions import LinkedFunctions
 
 # Spark's ClosureCleaner takes a class with this in its name for a closure of Scala 2.11, and looks for what
 # it refers to. So no generated class may have it in its name, and no class that has it is rewritten.
 CLOSURE_MARK = "$anonfun$"
 FUNCTION = "$$Function"  # a number follows
 STRINGS = "$$Strings"
+ALL_FUNCTIONS = LinkedFunctions()
 
 
 class LambdaFlag(IntFlag):
@@ -73,17 +75,17 @@ class RewrittenClass:
     generated: Mapping[str, bytes]
 
 
-def rewrite_class(content: bytes) -> RewrittenClass | None:
+def rewrite_class(content: bytes, linked: Container[Member] = ALL_FUNCTIONS) -> RewrittenClass | None:
     """Return a class with calls in the place of call sites, or None if it has no call site to replace.
 
-    Raise ClassFileError if the bytes are no class file.
+    A lambda whose code is not `linked` stays as it is. Raise ClassFileError if the bytes are no class file.
     """
     if not any(method.encode() in content for _, method in _FACTORIES):
         return None
     host = ClassFile(content)
     if CLOSURE_MARK in host.name or not host.name.isascii():
         return None
-    generated = _GeneratedClasses(host)
+    generated = _GeneratedClasses(host, linked)
     calls = {site.place: generated.factory(site.constant) for site in host.call_sites}
     pool = PoolWriter(host.pool.count)
     rewritten = bytearray(content)
@@ -101,8 +103,8 @@ def rewrite_class(content: bytes) -> RewrittenClass | None:
 class _GeneratedClasses:
     """Classes beside one class, its host: one for each function, and one for all concatenations."""
 
-    def __init__(self, host: ClassFile) -> None:
-        self.host = host
+    def __init__(self, host: ClassFile, linked: Container[Member]) -> None:
+        self.host, self.linked = host, linked
         self._functions: dict[str, bytes] = {}
         self._strings = ClassWriter(host.name + STRINGS)
         self._concatenations = count()
@@ -135,6 +137,8 @@ class _GeneratedClasses:
     def add_function(self, bootstrap: BootstrapMethod, method: str, descriptor: str) -> Member:
         """Add the class of a serializable lambda, and return its factory."""
         function = _read_function(self.host, bootstrap, method, descriptor)
+        if function.implementation.member not in self.linked:
+            raise NotUnderstoodError
         name = f"{self.host.name}{FUNCTION}{len(self._functions)}"
         self._functions[name] = write_function(name, function)
         return Member(Tag.METHOD, name, FACTORY, descriptor)

@@ -9,12 +9,12 @@ this machine its code has the same defaults, so the jar has an empty one as well
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kdissect.files import UnfinishedOutput
-from kdissect.spark.startup.class_file import ClassFileError
-from kdissect.spark.startup.function_classes import RewrittenClass, rewrite_class
+from kdissect.spark.startup.class_file import ClassFileError, Member
+from kdissect.spark.startup.function_classes import ALL_FUNCTIONS, RewrittenClass, rewrite_class
 
 EMPTY_SETTINGS = {
     "core-default.xml": b"<configuration/>",
@@ -31,7 +31,9 @@ _NEWER = re.compile(r"META-INF/versions/\d+/(.+)")
 _UNREADABLE = (ClassFileError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)  # the last: encrypted
 
 
-def write_function_jar(jars: Sequence[Path], names: Iterable[str], target: Path) -> list[str]:
+def write_function_jar(
+    jars: Sequence[Path], names: Iterable[str], target: Path, linked: Container[Member] = ALL_FUNCTIONS
+) -> list[str]:
     """Write the jar, and return the names of the classes that were generated for it.
 
     `jars` are those of the class path, in its order. `names` are those of the classes that are used, such as
@@ -43,7 +45,7 @@ def write_function_jar(jars: Sequence[Path], names: Iterable[str], target: Path)
         with part.binary_file() as file, zipfile.ZipFile(file, "w") as jar:
             for name, content in EMPTY_SETTINGS.items():
                 _add(jar, name, content)
-            for rewritten in rewritten_classes(jars, names):
+            for rewritten in rewritten_classes(jars, names, linked):
                 _add(jar, rewritten.name + CLASS_SUFFIX, rewritten.content)
                 for name, content in rewritten.generated.items():
                     _add(jar, name + CLASS_SUFFIX, content)
@@ -52,7 +54,9 @@ def write_function_jar(jars: Sequence[Path], names: Iterable[str], target: Path)
     return generated
 
 
-def rewritten_classes(jars: Iterable[Path], names: Iterable[str]) -> Iterator[RewrittenClass]:
+def rewritten_classes(
+    jars: Iterable[Path], names: Iterable[str], linked: Container[Member] = ALL_FUNCTIONS
+) -> Iterator[RewrittenClass]:
     """Yield the classes with these names that can be rewritten, from the first jar that has each."""
     left = {name + CLASS_SUFFIX for name in names}
     for path in jars:
@@ -63,15 +67,17 @@ def rewritten_classes(jars: Iterable[Path], names: Iterable[str]) -> Iterator[Re
                 left.difference_update(found)
                 if found and not _is_guarded(jar):
                     newer = {match[1] for entry in entries if (match := _NEWER.fullmatch(entry))}
-                    yield from _rewritten(jar, (entry for entry in found if entry not in newer))
+                    yield from _rewritten(jar, (entry for entry in found if entry not in newer), linked)
         except _UNREADABLE:
             continue
 
 
-def _rewritten(jar: zipfile.ZipFile, entries: Iterable[str]) -> Iterator[RewrittenClass]:
+def _rewritten(
+    jar: zipfile.ZipFile, entries: Iterable[str], linked: Container[Member]
+) -> Iterator[RewrittenClass]:
     for entry in entries:
         try:
-            rewritten = rewrite_class(jar.read(entry))
+            rewritten = rewrite_class(jar.read(entry), linked)
         except _UNREADABLE:
             continue
         if rewritten and rewritten.name + CLASS_SUFFIX == entry:

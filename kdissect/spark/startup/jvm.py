@@ -11,6 +11,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,6 +76,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 LOCAL_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 SUBMIT_MAIN = "org.apache.spark.deploy.SparkSubmit"
 START_SECONDS = 120
+END_SECONDS = 20
 LOG_ROOM = 16 << 10  # bytes
 MAIN_DIED = re.compile(rb'Exception in thread "main" [^\n]+\n')
 
@@ -137,7 +139,8 @@ class JvmLaunch:
         """Return the command line."""
         temporary = self.home / "tmp"
         settings = [f"-Dlog4j2.configurationFile={LOG_SETTINGS}", f"-Djava.io.tmpdir={temporary}"]
-        class_path = [*self._settings_folders(), *map(str, self.jars())]
+        first = archive.first_jars if archive else ()
+        class_path = [*self._settings_folders(), *map(str, (*first, *self.jars()))]
         direct = self.local and is_on(Shortcut.DIRECT_JVM)
         main = [LOCAL_MAIN] if direct else [SUBMIT_MAIN, *self._submit_arguments()]
         shared = archive.options if archive else ()
@@ -241,9 +244,13 @@ class JvmGateway:
         return port, content[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """End the JVM in the ordinary way: it stops Spark and, if told to, records its classes."""
-        if self.process.stdin:
-            self.process.stdin.close()
+        """End the JVM: at once, or, without the shortcut, in the ordinary way."""
+        if not is_on(Shortcut.QUICK_EXIT):
+            if self.process.stdin:
+                self.process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(END_SECONDS)
+        self.kill()
 
     def kill(self) -> None:
         """Kill the JVM; its Python workers end with it."""

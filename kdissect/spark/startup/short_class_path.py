@@ -47,17 +47,27 @@ SQL_ONLY = (
 )
 """How the names of further jars begin, which only queries use."""
 
+MOST_USED = (
+    *("spark-core_", "spark-common-", "spark-config_", "spark-network-", "spark-sql", "spark-catalyst_"),
+    *("scala-library-", "hadoop-client-", "netty-", "jackson-", "json4s-", "log4j-"),
+)
+"""How the names of the jars begin that have most of the classes that a run loads.
+
+Java searches the class path for each class from its start.
+"""
+
 SYSTEMS = {"linux": "Linux", "osx": "Darwin", "windows": "Windows"}
 """Names of systems in jars with native code, and in Python."""
 
 
 def local_jars(jars: Sequence[Path], queries: bool) -> list[Path]:
-    """Return the jars that a local run on this system can use, in their order.
+    """Return the jars that a local run on this system can use, those of most classes first.
 
     `queries` says whether it plans any.
     """
     left_out = UNUSED if queries else UNUSED + SQL_ONLY
-    return [jar for jar in jars if not jar.name.startswith(left_out) and not _is_foreign(jar.name)]
+    kept = [jar for jar in jars if not jar.name.startswith(left_out) and not _is_foreign(jar.name)]
+    return sorted(kept, key=lambda jar: not jar.name.startswith(MOST_USED))
 
 
 def _is_foreign(name: str) -> bool:

@@ -26,6 +26,8 @@ class Shortcut(StrEnum):
     """Spark's gateway is started without spark-submit, with JVM options for a short life."""
     EARLY_CONTEXT = "early_context"
     """The JVM makes the Spark context while this process still loads modules."""
+    FUNCTION_CLASSES = "function_classes"
+    """That archive has functions of Scala, as classes that were made beforehand."""
     IN_PROCESS = "in_process"
     """Figures of small captures are made without Spark. Off by default, since Spark is the one engine."""
     LATE_BITCODE = "late_bitcode"
