@@ -38,13 +38,17 @@ class RddBackend:
 
     def __init__(self, context: "SparkContext") -> None:
         self._context = context
-        # A question takes two messages. On a cluster the answer changes as executors come.
-        self._local_cores = context.defaultParallelism if str(context.master).startswith("local") else 0
+        self._cores = 0
 
     @property
     def cores(self) -> int:
-        """The number of tasks that run at a time."""
-        return self._local_cores or self._context.defaultParallelism
+        """The number of tasks that run at a time.
+
+        It changes as executors come to a cluster. A question takes two messages, so others are asked once.
+        """
+        if not self._cores or not str(self._context.master).startswith("local"):
+            self._cores = self._context.defaultParallelism
+        return self._cores
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Return the results of a function for each item, one task each."""

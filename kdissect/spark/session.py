@@ -272,10 +272,10 @@ class Engine:
         """Ask the JVM for a context as soon as it listens."""
         can_ask = is_on(Shortcut.EARLY_CONTEXT) and is_on(Shortcut.DIRECT_JVM)
         if can_ask and self._early is None and self._gateway and self._gateway.listens():
-            self._early = EarlyContext.ask(*self._gateway.address(), self._local_confs())
+            self._early = EarlyContext.ask(*self._gateway.address(), self._confs())
 
-    def _local_confs(self) -> dict[str, str]:
-        return self.settings.spark_confs() | self._local_places()
+    def _confs(self) -> dict[str, str]:
+        return self.settings.spark_confs() | (self._local_places() if self.settings.local else {})
 
     def _build_in_thread(self) -> None:
         try:
@@ -329,9 +329,7 @@ class Engine:
         from pyspark import SparkConf
 
         conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
-        for name, value in (
-            self._local_confs() if self.settings.local else self.settings.spark_confs()
-        ).items():
+        for name, value in self._confs().items():
             conf.set(name, value)
         if not self.settings.local:
             path = conf.get(EXECUTOR_PATH)

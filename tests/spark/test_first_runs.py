@@ -53,7 +53,7 @@ def test_the_class_archive(empty: dict[str, str], tmp_path: Path) -> None:
     while not list(cache.glob("*.seal")) and time.monotonic() < patience:  # made in the background
         time.sleep(0.1)
     kept = sorted(path.suffix for path in cache.iterdir() if path.name.startswith("classes-"))
-    assert kept == [".jsa", ".lock", ".seal"]
+    assert kept == [".jar", ".jsa", ".lock", ".seal"]
     before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
     third = subprocess.run(analyze, env=environment, capture_output=True, text=True, check=True)
     assert third.stdout == one

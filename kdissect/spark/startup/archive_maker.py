@@ -52,8 +52,9 @@ class ClassRecording:
     def __init__(self, folder: Path) -> None:
         self.classes, self.functions = folder / "classes", folder / "functions"
         self._captures = folder / "captures"
-        self.functions.mkdir(parents=True)
-        self._captures.mkdir()
+        self._temporary = folder / "temporary"
+        for part in (self.functions, self._captures, self._temporary):
+            part.mkdir(parents=True)
         shutil.copy(CAPTURE, self._captures)
 
     def fill(self, kind: str) -> None:
@@ -71,10 +72,12 @@ class ClassRecording:
         options = f"-XX:DumpLoadedClassList={self.classes}", f"{linked_functions.OPTION}={self.functions}"
         lists = {"JDK_JAVA_OPTIONS": [f'"{option}"' for option in options], STARTUP_VARIABLE: SHORTCUTS}
         between = {"JDK_JAVA_OPTIONS": " ", STARTUP_VARIABLE: ","}
-        return dict(known) | {
+        added = {
             name: between[name].join([*filter(None, [known.get(name)]), *words])
             for name, words in lists.items()
         }
+        # A directory that the user has set for temporary files may be gone soon, since nobody awaits this.
+        return dict(known) | added | {"TMPDIR": str(self._temporary)}
 
 
 def make(order: Mapping[str, Any]) -> bool:

@@ -121,6 +121,7 @@ def test_options_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert environment["JDK_JAVA_OPTIONS"].startswith(
         f'-Dmine=1 "-XX:DumpLoadedClassList={tmp_path}/a folder/'
     )
+    assert environment["TMPDIR"].startswith(str(tmp_path / "a folder"))
     assert environment["KDISSECT_STARTUP"] == "-prefork,-class_data_sharing,-local_scan,-quick_exit"
 
 
