@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from kdissect.spark.startup.switch import STARTUP_VARIABLE
 
 PATIENCE_SECONDS = 300  # for a command, and for a JVM
 LOWEST_PRIORITY = 19  # an increment of nice(2)
+KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
 NAME = re.compile(r"[\w$/-]+(?= |$)")
 """The name at the start of a line of the list; other lines begin with @ or #."""
 
@@ -135,6 +136,13 @@ def _store(java: Sequence[str], jars: Sequence[Path], classes: Path, archive: Pa
         stored.unlink(missing_ok=True)
 
 
-if __name__ == "__main__":
+def stand_back() -> None:
+    """Leave processor time and memory to others: this process, and those that it starts, are killed first."""
     os.nice(LOWEST_PRIORITY)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
+
+
+if __name__ == "__main__":
+    stand_back()
     make(json.loads(sys.argv[1]))

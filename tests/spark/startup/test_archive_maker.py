@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,6 +124,15 @@ def test_options_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     assert environment["TMPDIR"].startswith(str(tmp_path / "a folder"))
     assert environment["KDISSECT_STARTUP"] == "-prefork,-class_data_sharing,-local_scan,-quick_exit"
+
+
+def test_others_go_first() -> None:
+    program = (
+        "import os; from kdissect.spark.startup.archive_maker import stand_back; stand_back(); "
+        "print(os.nice(0), open('/proc/self/oom_score_adj').read().strip())"
+    )
+    said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == "19 1000\n"
 
 
 @pytest.mark.spark
