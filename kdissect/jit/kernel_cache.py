@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kdissect.background_program import start_program
 from kdissect.cache_directory import cache_home
 from kdissect.jit import kernel_sources
 from kdissect.jit.kernel_sources import PACKAGE
@@ -135,16 +136,8 @@ def _open_lock() -> int:
 
 
 def _start_compiling(lock: int, priority: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "kdissect.spark.startup.warmup", str(priority)],
-        env={name: value for name, value in os.environ.items() if name != SWITCH} | import_path(),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
-        pass_fds=[lock],
-    )
+    environment = {name: value for name, value in os.environ.items() if name != SWITCH}
+    return start_program("kdissect.spark.startup.warmup", str(priority), lock, environment)
 
 
 def _seal() -> Path:
@@ -156,12 +149,6 @@ def _size(path: Path) -> int:
         return sum(_size(inside) for inside in path.iterdir())
     compressed = path.suffix in {".gz", ".zst", ".zstd"}
     return path.stat().st_size * (COMPRESSION if compressed else 1)
-
-
-def import_path() -> dict[str, str]:
-    """Return the environment in which another Python finds this package."""
-    known = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *([known] if known else [])])}
 
 
 def forget_damaged_files(caching: Any) -> None:

@@ -1,9 +1,8 @@
 """Kernels from the cache run with their bitcode unparsed, until another kernel is linked with them."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.helpers.kernel_program import kernel_program
 
 KERNELS = """
 import sys
@@ -31,14 +30,7 @@ print(quadruple(10), bool(bitcode()))
 
 
 def test_bitcode_is_parsed_when_it_is_needed(tmp_path: Path) -> None:
-    program = tmp_path / "kernels.py"
-    program.write_text(KERNELS)
-
-    def printed(way: str) -> str:
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-        command = [sys.executable, str(program), way]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-
+    printed = kernel_program(tmp_path, KERNELS)
     assert printed("at once") == "42 False 0 40 False\n"
     assert printed("late") == "42 True 1 40 False\n"
     assert printed("at once") == "42 False 1 40 False\n"

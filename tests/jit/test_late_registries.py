@@ -1,9 +1,8 @@
 """Kernels from the cache run without the registries of Numba's compiler, which fills them itself."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.helpers.kernel_program import kernel_program
 
 KERNELS = """
 import sys
@@ -32,14 +31,7 @@ print(total(numbers), is_filled())
 
 
 def test_registries_are_filled_when_something_is_compiled(tmp_path: Path) -> None:
-    program = tmp_path / "kernels.py"
-    program.write_text(KERNELS)
-
-    def printed(way: str) -> str:
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-        command = [sys.executable, str(program), way]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-
+    printed = kernel_program(tmp_path, KERNELS)
     assert printed("late") == "[0, 3, 6] 0 True 9 True\n"
     assert printed("late") == "[0, 3, 6] 1 False 9 True\n"
     assert printed("at once") == "[0, 3, 6] 1 True 9 True\n"

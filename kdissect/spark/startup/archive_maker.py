@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kdissect.jit import kernel_cache
 from kdissect.spark.spark_settings import RunKind
 from kdissect.spark.startup import linked_functions
 from kdissect.spark.startup.class_data_sharing import ArchiveFiles
@@ -25,7 +26,6 @@ from kdissect.spark.startup.linked_functions import LinkedFunctions
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 
 PATIENCE_SECONDS = 300  # for a command, and for a JVM
-LOWEST_PRIORITY = 19  # an increment of nice(2)
 KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
 NAME = re.compile(r"[\w$/-]+(?= |$)")
 """The name at the start of a line of the list; other lines begin with @ or #."""
@@ -37,11 +37,12 @@ QUERY = (
     "where e.latency_ns >= 0 group by e.api_name, p.topic order by calls desc limit 10"
 )
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    RunKind.RDD: ("analyze", "CAPTURE", "--quiet"),
-    RunKind.SQL: ("sql", "--quiet", QUERY, "CAPTURE"),
-    RunKind.STREAM: ("watch", "FOLDER", "--quiet", "--every", "1s", "--settle", "1s", "--until-idle", "1s"),
+    RunKind.RDD: ("analyze", "--quiet"),
+    RunKind.SQL: ("sql", "--quiet", QUERY),
+    RunKind.STREAM: ("watch", "--quiet", "--every", "1s", "--settle", "1s", "--until-idle", "1s"),
 }
-"""Commands of each kind."""
+"""Commands of each kind, to which a folder of captures is added."""
+JAVA_OPTIONS = "JDK_JAVA_OPTIONS"  # the variable that the program `java` reads
 
 # Spark does all of the work, maps no archive, and ends in the ordinary way, so that Java completes its list.
 SHORTCUTS = ("-class_data_sharing", "-local_scan", "-quick_exit")
@@ -60,9 +61,8 @@ class ClassRecording:
 
     def fill(self, kind: str) -> None:
         """Run the command of a kind of run. Raise OSError or SubprocessError if it fails."""
-        places = {"CAPTURE": str(CAPTURE), "FOLDER": str(self._captures)}
         subprocess.run(
-            [sys.executable, "-P", "-m", "kdissect", *(places.get(word, word) for word in COMMANDS[kind])],
+            [sys.executable, "-P", "-m", "kdissect", *COMMANDS[kind], str(self._captures)],
             env=self._environment(os.environ),
             capture_output=True,
             timeout=PATIENCE_SECONDS,
@@ -71,14 +71,15 @@ class ClassRecording:
 
     def _environment(self, known: Mapping[str, str]) -> dict[str, str]:
         options = f"-XX:DumpLoadedClassList={self.classes}", f"{linked_functions.OPTION}={self.functions}"
-        lists = {"JDK_JAVA_OPTIONS": [f'"{option}"' for option in options], STARTUP_VARIABLE: SHORTCUTS}
-        between = {"JDK_JAVA_OPTIONS": " ", STARTUP_VARIABLE: ","}
-        added = {
-            name: between[name].join([*filter(None, [known.get(name)]), *words])
-            for name, words in lists.items()
+        java = [known.get(JAVA_OPTIONS), *(f'"{option}"' for option in options)]
+        shortcuts = [known.get(STARTUP_VARIABLE), *SHORTCUTS]
+        return {
+            **known,
+            JAVA_OPTIONS: " ".join(filter(None, java)),
+            STARTUP_VARIABLE: ",".join(filter(None, shortcuts)),
+            # The user's own may be gone soon, since nobody awaits this.
+            "TMPDIR": str(self._temporary),
         }
-        # A directory that the user has set for temporary files may be gone soon, since nobody awaits this.
-        return dict(known) | added | {"TMPDIR": str(self._temporary)}
 
 
 def make(order: Mapping[str, Any]) -> bool:
@@ -138,7 +139,7 @@ def _store(java: Sequence[str], jars: Sequence[Path], classes: Path, archive: Pa
 
 def stand_back() -> None:
     """Leave processor time and memory to others: this process, and those that it starts, are killed first."""
-    os.nice(LOWEST_PRIORITY)
+    os.nice(kernel_cache.LOWEST_PRIORITY)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
 

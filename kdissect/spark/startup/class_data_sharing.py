@@ -16,16 +16,15 @@ import fcntl
 import hashlib
 import json
 import os
-import subprocess
-import sys
+import shutil
 import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from kdissect.background_program import start_program
 from kdissect.files import write_atomically
-from kdissect.jit import kernel_cache
 from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.switch import Shortcut, is_on
 
@@ -85,16 +84,7 @@ class ClassArchive:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self.files.are_whole():
                 return False
-            subprocess.Popen(
-                [sys.executable, "-P", "-m", MAKER, json.dumps(self._order)],
-                env=os.environ | kernel_cache.import_path(),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
-                pass_fds=[lock],
-            )
+            start_program(MAKER, json.dumps(self._order), lock, os.environ)
         except OSError:
             return False
         finally:
@@ -136,8 +126,7 @@ class ArchiveFiles:
         write_atomically(self._seal, json.dumps(self._state()))
         for other in self.archive.parent.glob("classes-*"):
             if other.stem != self.archive.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
-                with suppress(OSError):
-                    other.unlink()
+                _remove(other)
 
     def unseal(self) -> None:
         """Record that the files are not whole."""
@@ -164,6 +153,15 @@ def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> st
         digest.update(f"{jar} {state.st_size} {state.st_mtime_ns}\n".encode())
     digest.update("\n".join(options).encode())
     return digest.hexdigest()[:16]
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or the folder of a maker that was killed."""
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _state_of(path: Path) -> dict[str, int]:

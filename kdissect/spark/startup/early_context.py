@@ -107,4 +107,6 @@ def _context() -> str:
 
 def _escaped(text: str) -> str:
     """Return text as Py4J writes it on one line."""
-    return text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+    from py4j.protocol import escape_new_line
+
+    return str(escape_new_line(text))

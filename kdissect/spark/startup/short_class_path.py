@@ -23,27 +23,12 @@ UNUSED = (
 """How the names of jars begin that a local run does not use."""
 
 SQL_ONLY = (
-    *(
-        "spark-sql",
-        "spark-catalyst_",
-        "spark-connect_",
-        "spark-pipelines_",
-        "spark-repl_",
-        "spark-streaming_",
-    ),
-    *("spark-variant_", "spark-sketch_", "antlr", "ST4-", "icu4j-", "janino-", "commons-compiler-"),
-    *("arrow-", "flatbuffers-", "parquet-", "orc-", "avro-ipc-", "avro-mapred-", "aircompressor-"),
-    *(
-        "univocity-",
-        "xmlschema-",
-        "super-csv-",
-        "opencsv-",
-        "joda-time-",
-        "threeten-",
-        "jts-",
-        "datasketches-",
-    ),
-    *("jersey-", "hk2-", "jaxb-", "javassist-", "jline-", "rocksdbjni-", "jjwt-", "tink-", "scala-compiler-"),
+    *("spark-sql", "spark-catalyst_", "spark-connect_", "spark-pipelines_", "spark-repl_"),
+    *("spark-streaming_", "spark-variant_", "spark-sketch_", "antlr", "ST4-", "icu4j-", "janino-"),
+    *("commons-compiler-", "arrow-", "flatbuffers-", "parquet-", "orc-", "avro-ipc-", "avro-mapred-"),
+    *("aircompressor-", "univocity-", "xmlschema-", "super-csv-", "opencsv-", "joda-time-"),
+    *("threeten-", "jts-", "datasketches-", "jersey-", "hk2-", "jaxb-", "javassist-", "jline-"),
+    *("rocksdbjni-", "jjwt-", "tink-", "scala-compiler-"),
 )
 """How the names of further jars begin, which only queries use."""
 

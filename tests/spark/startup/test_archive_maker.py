@@ -109,7 +109,7 @@ def test_a_run_that_fails_leaves_nothing(
 def test_every_kind_of_run_has_a_command_that_exists() -> None:
     assert set(COMMANDS) == set(RunKind)
     for command in COMMANDS.values():
-        assert parse(list(command)).command == command[0]
+        assert parse([*command, "folder"]).command == command[0]
 
 
 def test_options_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

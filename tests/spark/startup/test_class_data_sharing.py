@@ -2,12 +2,13 @@
 
 import fcntl
 import json
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kdissect.spark.startup import class_data_sharing
 from kdissect.spark.startup.class_data_sharing import (
     MAKER,
     ArchiveFiles,
@@ -30,14 +31,13 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Orders to makers, which are not started."""
     given: list[dict[str, Any]] = []
 
-    def start(command: list[str], **how: Any) -> None:
-        assert command[-2] == MAKER
-        (lock,) = how["pass_fds"]
+    def start(module: str, order: str, lock: int, _environment: Mapping[str, str]) -> None:
+        assert module == MAKER
         with Path(f"/proc/self/fd/{lock}").open("rb") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        given.append(json.loads(command[-1]))
+        given.append(json.loads(order))
 
-    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(class_data_sharing, "start_program", start)
     return given
 
 
@@ -153,6 +153,7 @@ def test_old_archives_of_others_are_removed(tmp_path: Path, monkeypatch: pytest.
     for files in (old, new):
         for file in (files.archive, *files.own_jars):
             file.write_bytes(CONTENTS)
+        files.archive.with_suffix(".recording").mkdir()
         files.seal()
     assert not old.are_whole()
     assert new.are_whole()

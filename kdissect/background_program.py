@@ -1,0 +1,35 @@
+"""Programs of this package that outlive the command which starts them.
+
+Such a program makes files for later runs. It inherits the lock of those who make the same files, which ends
+with it.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+# A path through `..` is the same place.
+PACKAGE_PARENT = Path(os.path.abspath(__file__)).parents[1]
+
+
+def start_program(
+    module: str, argument: str, lock: int, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a module as a program with one argument. `lock` is an open file.
+
+    Raise OSError if it cannot be started.
+    """
+    known = environment.get("PYTHONPATH")
+    path = os.pathsep.join([str(PACKAGE_PARENT), *([known] if known else [])])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, argument],
+        env={**environment, "PYTHONPATH": path},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
+        pass_fds=[lock],
+    )

@@ -1,0 +1,33 @@
+"""Programs that outlive the command which starts them: where they run, and what they hold."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from kdissect.background_program import start_program
+
+PROGRAM = """
+import os, pathlib, sys
+import kdissect
+pathlib.Path(sys.argv[1]).write_text(f"{os.getcwd()} {sys.stdin.read()!r} {os.getsid(0) == os.getpid()}")
+os.read(os.open(sys.argv[1] + ".end", os.O_RDONLY), 1)
+"""
+
+
+def test_a_program_holds_the_lock_until_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "told_program.py").write_text(PROGRAM)
+    told = tmp_path / "told"
+    os.mkfifo(f"{told}.end")
+    with (tmp_path / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        program = start_program("told_program", str(told), lock.fileno(), environment)
+    with (tmp_path / "lock").open("rb") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        Path(f"{told}.end").write_bytes(b".")
+        assert program.wait(60) == 0
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert told.read_text() == "/ '' True"
