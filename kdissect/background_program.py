@@ -1,17 +1,21 @@
 """Programs of this package that outlive the command which starts them.
 
 Such a program makes files for later runs. It inherits the lock of those who make the same files, which ends
-with it.
+with it. Unless a command waits for it, it stands back for all others.
 """
 
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 # A path through `..` is the same place.
 PACKAGE_PARENT = Path(os.path.abspath(__file__)).parents[1]
+
+USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
+KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
 
 
 def start_program(
@@ -33,3 +37,14 @@ def start_program(
         start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
         pass_fds=[lock],
     )
+
+
+def take_priority(priority: int) -> None:
+    """Take a priority, for this process and those that it starts.
+
+    At the lowest one, memory goes to others, too: these processes are killed first when there is none left.
+    """
+    os.nice(priority)
+    if priority == LOWEST_PRIORITY:
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)

@@ -1,12 +1,14 @@
-"""Programs that outlive the command which starts them: where they run, and what they hold."""
+"""Programs that outlive the command which starts them: where they run, what they hold, and who goes first."""
 
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from kdissect.background_program import start_program
+from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, start_program
 
 PROGRAM = """
 import os, pathlib, sys
@@ -31,3 +33,14 @@ def test_a_program_holds_the_lock_until_it_ends(tmp_path: Path) -> None:
         assert program.wait(60) == 0
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert told.read_text() == "/ '' True"
+
+
+@pytest.mark.parametrize("priority", [LOWEST_PRIORITY, USUAL_PRIORITY])
+def test_others_go_first_unless_a_command_waits(priority: int) -> None:
+    score = "1000" if priority == LOWEST_PRIORITY else Path("/proc/self/oom_score_adj").read_text().strip()
+    program = (
+        f"import os; from kdissect.background_program import take_priority; take_priority({priority}); "
+        "print(os.nice(0), open('/proc/self/oom_score_adj').read().strip())"
+    )
+    run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == f"{min(os.nice(0) + priority, 19)} {score}\n"

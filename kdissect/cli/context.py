@@ -259,8 +259,9 @@ def _plan(
     if engine.settings.local and not arguments.quiet:
         work = replace(work, meters=PassMeters.new(scratch, index.splits))
     if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
-        shares = work.shares(engine.settings.cores)
-        ahead = scan_locally(work.splits, work.ports, shares, scratch / "pieces", engine.is_up, stop=stop)
+        cores = engine.settings.cores
+        shares, place = work.shares(cores), scratch / "pieces"
+        ahead = scan_locally(work.splits, work.ports, shares, place, engine.is_up, cores=cores, stop=stop)
         work = replace(work, ahead=ahead)
         if work.meters:
             work.meters.scanned.append(sum(split.stop - split.start for split in work.splits[: ahead.done]))

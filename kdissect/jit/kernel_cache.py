@@ -24,15 +24,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kdissect.background_program import start_program
+from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, start_program
 from kdissect.cache_directory import cache_home
 from kdissect.jit import kernel_sources
 from kdissect.jit.kernel_sources import PACKAGE
 
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
 SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes about ten seconds
-KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
-USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
+KEPT_SECONDS = 30 * 86400  # files of other versions are removed when they are older
 COMPRESSION = 6  # estimated growth of captures when they are decompressed
 
 
@@ -60,9 +59,18 @@ def mark_complete() -> None:
     with suppress(OSError):
         kernel_home().mkdir(parents=True, exist_ok=True)
         _seal().touch()
-        for other in kernel_home().parent.glob("kernels-*"):
-            if other != kernel_home() and other.stat().st_mtime < time.time() - KEPT_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
+        _remove_old_files()
+
+
+def _remove_old_files() -> None:
+    """Remove kernels of other versions, and digests of sources that some version had at some place."""
+    oldest = time.time() - KEPT_SECONDS
+    for kernels in cache_home().glob("kernels-*"):
+        if kernels != kernel_home() and kernels.stat().st_mtime < oldest:
+            shutil.rmtree(kernels, ignore_errors=True)
+    for digest in cache_home().glob("sources-*.json"):
+        if digest.stat().st_mtime < oldest:
+            digest.unlink()
 
 
 def run_uncompiled(paths: list[str]) -> bool:

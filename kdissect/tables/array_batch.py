@@ -136,11 +136,30 @@ def lists_at(table: pa.RecordBatch | ArrayBatch, names: Sequence[str], rows: Int
     return [column.to_pylist() for column in table.select(names).take(pa.array(rows)).columns]
 
 
+def named_column(table: pa.RecordBatch | ArrayBatch, name: str) -> ArrayColumn:
+    """Return a column of a table as arrays."""
+    return array_column(table.column(name) if isinstance(table, ArrayBatch) else table[name])
+
+
+def numbers_of(table: pa.RecordBatch | ArrayBatch, name: str) -> NumberColumn:
+    """Return a column of whole numbers."""
+    column = named_column(table, name)
+    assert isinstance(column, NumberColumn)
+    return column
+
+
 def numbers_at(table: pa.RecordBatch | ArrayBatch, name: str, rows: Int64s) -> NumberColumn:
     """Return some rows of a column of whole numbers."""
-    column = array_column(table.column(name) if isinstance(table, ArrayBatch) else table[name])
-    assert isinstance(column, NumberColumn)
-    return column.take(rows)
+    return numbers_of(table, name).take(rows)
+
+
+def masked_rows(table: pa.RecordBatch | ArrayBatch, mask: Bools) -> pa.RecordBatch | ArrayBatch:
+    """Return the rows of a mask."""
+    if mask.all():
+        return table
+    return (
+        table.choose(np.flatnonzero(mask)) if isinstance(table, ArrayBatch) else table.filter(pa.array(mask))
+    )
 
 
 def arrow_column(column: ArrayColumn) -> pa.Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kdissect.array_types import Bools, Int64s
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import are_many, read_only
+from kdissect.tables.array_batch import ArrayBatch, numbers_of
 from kdissect.tables.column_values import run_starts
 
 DIRECT_CELLS = 4
@@ -30,13 +31,10 @@ class ExchangeKeys(NamedTuple):
     present: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> "ExchangeKeys":
+    def of(cls, batch: pa.RecordBatch | ArrayBatch) -> "ExchangeKeys":
         """Return the keys of a batch with the columns connection and ordinal."""
-        return cls(
-            batch["connection"].to_numpy(),
-            batch["ordinal"].fill_null(0).to_numpy(),
-            batch["ordinal"].is_valid().to_numpy(zero_copy_only=False),
-        )
+        ordinal = numbers_of(batch, "ordinal")
+        return cls(numbers_of(batch, "connection").values, ordinal.values, ordinal.present)
 
 
 def find_exchanges(keys: ExchangeKeys, exchanges: ExchangeKeys) -> Int64s:

@@ -34,6 +34,8 @@ import pyarrow.compute as pc
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.kafka07.message_codec import CURRENT_API_KEYS
+from kdissect.tables.array_batch import masked_rows, named_column, numbers_of
+from kdissect.tables.coded_text import CodedText, NumberColumn
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
 TableBatches: TypeAlias = Mapping[str, pa.RecordBatch]
@@ -173,10 +175,11 @@ class BatchFilter:
             exchanges = tables["exchanges"]
             rows_of = {name: _rows_of(tables[name], exchanges) for name in self._tables_beside(tables)}
             selected = self._select_exchanges(tables, rows_of["partitions"])
-            kept["exchanges"] = exchanges.filter(pa.array(selected))
+            kept["exchanges"] = masked_rows(exchanges, selected)
             for name, rows in rows_of.items():
-                kept[name] = tables[name].filter(pa.array((rows >= 0) & selected[rows]))
-            self._connections.update(np.unique(kept["exchanges"]["connection"].to_numpy()).tolist())
+                kept[name] = masked_rows(tables[name], (rows >= 0) & selected[rows])
+            connection = numbers_of(kept["exchanges"], "connection").values
+            self._connections.update(np.unique(connection).tolist())
         if "connections" in tables:
             connections = tables["connections"]
             kept["connections"] = connections.filter(pa.array(self._select_connections(connections)))
@@ -213,19 +216,18 @@ class BatchFilter:
         if wanted.apis:
             selected &= np.isin(_api_keys(exchanges), list(wanted.apis))
         if wanted.clients:
-            selected &= _mask(exchanges["client_id"], lambda name: matches(name, wanted.clients))
+            selected &= _mask(exchanges, "client_id", lambda name: matches(name, wanted.clients))
         if wanted.groups:
-            selected &= _mask(exchanges["group_id"], lambda name: matches(name, wanted.groups))
+            selected &= _mask(exchanges, "group_id", lambda name: matches(name, wanted.groups))
         if wanted.since_ns is not None or wanted.until_ns is not None:
-            first_ns = pc.coalesce(exchanges["request_first_ns"], exchanges["response_first_ns"])
-            selected &= _window_mask(first_ns, first_ns, wanted)
+            selected &= _begins_in_window(exchanges, wanted)
         if wanted.brokers:
-            selected &= self._is_served(exchanges["connection"], tables.get("ends"))
+            selected &= self._is_served(numbers_of(exchanges, "connection").values, tables.get("ends"))
         if wanted.topics:
             selected &= with_partition(self._names_topic(partitions))
         if wanted.errors:
             failed, failed_partitions = (
-                _mask(table["error_code"], lambda code: matches_error(code, wanted.errors))
+                _mask(table, "error_code", lambda code: matches_error(code, wanted.errors))
                 for table in (exchanges, partitions)
             )
             selected &= failed | with_partition(failed_partitions)
@@ -234,15 +236,15 @@ class BatchFilter:
     def _names_topic(self, partitions: pa.RecordBatch) -> Bools:
         """Return where the name of a topic is wanted, or, without a name, that of its id in the capture."""
         topics, names = self._wanted.topics, self._names.topics
-        by_id = _mask(partitions["topic_id"], lambda topic_id: matches(names.get(topic_id), topics))
-        unnamed: Bools = partitions["topic"].is_null().to_numpy(zero_copy_only=False)
-        return _mask(partitions["topic"], lambda name: matches(name, topics)) | (unnamed & by_id)
+        by_id = _mask(partitions, "topic_id", lambda topic_id: matches(names.get(topic_id), topics))
+        unnamed = ~_mask(partitions, "topic", lambda _name: True)
+        return _mask(partitions, "topic", lambda name: matches(name, topics)) | (unnamed & by_id)
 
-    def _is_served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Bools:
+    def _is_served(self, connection: Int64s, ends: pa.RecordBatch | None) -> Bools:
         """Return where the server of a connection, as the table ENDS has it, is one of the brokers."""
         if ends is None:
             return np.zeros(len(connection), bool)
-        return np.isin(connection.to_numpy(), ends["connection"].to_numpy()[self._is_broker(ends)])
+        return np.isin(connection, ends["connection"].to_numpy()[self._is_broker(ends)])
 
     def _is_broker(self, connections: pa.RecordBatch) -> Bools:
         ends = zip(*(connections[name].to_pylist() for name in ("server_host", "server_port")), strict=True)
@@ -259,7 +261,7 @@ class BatchFilter:
         messages = pc.add(connections["requests"], connections["orphan_responses"]).fill_null(0)
         agrees = _window_mask(connections["first_time_ns"], connections["last_time_ns"], wanted)
         if wanted.clients:
-            agrees &= _mask(connections["client_id"], lambda name: matches(name, wanted.clients))
+            agrees &= _mask(connections, "client_id", lambda name: matches(name, wanted.clients))
         if wanted.brokers:
             agrees &= self._is_broker(connections)
         return own | ((messages.to_numpy(zero_copy_only=False) == 0) & agrees)
@@ -274,16 +276,31 @@ def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
 
     Only requests of Kafka 0.7 have no version.
     """
-    key = exchanges["api_key"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return current_api_keys(key, exchanges["api_version"].is_null().to_numpy(zero_copy_only=False))
+    key = numbers_of(exchanges, "api_key")
+    is_kafka07 = ~numbers_of(exchanges, "api_version").present
+    return current_api_keys(np.where(key.present, key.values, -1), is_kafka07)
 
 
-def _mask(column: pa.Array, is_wanted: Callable[[Any], bool]) -> Bools:
+def _mask(table: pa.RecordBatch, name: str, is_wanted: Callable[[Any], bool]) -> Bools:
     """Return where a value of a column is wanted, asking once for each distinct value; null is not."""
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    wanted = np.array([*map(is_wanted, coded.dictionary.to_pylist()), False], bool)
-    mask: Bools = wanted[coded.indices.fill_null(len(wanted) - 1).to_numpy(zero_copy_only=False)]
-    return mask
+    column = named_column(table, name)
+    if isinstance(column, CodedText):
+        is_there = np.bincount(column.numbers + 1, minlength=len(column.texts) + 1)[1:] > 0
+        numbers = np.flatnonzero(is_there)
+        wanted = np.zeros(len(is_there) + 1, bool)  # number -1 finds the last place
+        wanted[numbers] = [*map(is_wanted, column.texts.take(pa.array(numbers)).to_pylist())]
+        mask: Bools = wanted[column.numbers]
+        return mask
+    assert isinstance(column, NumberColumn)
+    found = [value for value in np.unique(column.values).tolist() if is_wanted(value)]
+    return column.present & np.isin(column.values, found)
+
+
+def _begins_in_window(exchanges: pa.RecordBatch, wanted: Filter) -> Bools:
+    """Return where the first byte of an exchange that is there came in the window."""
+    request, response = (numbers_of(exchanges, f"{side}_first_ns") for side in ("request", "response"))
+    first_ns = np.where(request.present, request.values, response.values)
+    return (request.present | response.present) & in_window(first_ns, first_ns, wanted)
 
 
 def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Bools:

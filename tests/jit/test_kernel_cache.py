@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY
 from kdissect.jit import kernel_cache
 from kdissect.jit.kernel_sources import PACKAGE
 from tests.helpers import command
@@ -69,6 +70,28 @@ def test_compiled_ones_are_used_as_soon_as_there_are_some(
         kernel_cache.kernel_home.cache_clear()
 
 
+def test_files_of_other_versions_go_when_they_are_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    kernel_cache.kernel_home.cache_clear()
+    try:
+        mine, cache = kernel_cache.kernel_home(), kernel_cache.kernel_home().parent
+        (cache / "sources-1.json").touch()
+        (cache / "sources-2.json").touch()
+        for kernels in (mine, cache / "kernels-1", cache / "kernels-2"):
+            kernels.mkdir()
+        for old in (mine, cache / "kernels-1", cache / "sources-1.json"):
+            os.utime(old, (0, 0))
+        kernel_cache.mark_complete()
+        left = {path.name for path in cache.iterdir()}
+        assert left >= {mine.name, "kernels-2", "sources-2.json"}
+        assert not left & {"kernels-1", "sources-1.json"}
+    finally:
+        kernel_cache.kernel_home.cache_clear()
+
+
 def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     started = []
@@ -77,7 +100,7 @@ def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.Monk
     try:
         assert kernel_cache.compile_in_background()
         command, how = started.pop()
-        assert command[-2:] == ["kdissect.spark.startup.warmup", str(kernel_cache.LOWEST_PRIORITY)]
+        assert command[-2:] == ["kdissect.spark.startup.warmup", str(LOWEST_PRIORITY)]
         assert kernel_cache.SWITCH not in how["env"]
         with (kernel_cache.kernel_home() / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +137,7 @@ def test_a_run_that_lacks_kernels_waits_for_a_process_that_compiles(
     kernel_cache.kernel_home.cache_clear()
     try:
         assert kernel_cache.compile_first()
-        assert started[0].command[-1] == str(kernel_cache.USUAL_PRIORITY)
+        assert started[0].command[-1] == str(USUAL_PRIORITY)
         assert not kernel_cache.compile_first()
         assert len(started) == 1
     finally:

@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kdissect.jit import kernel_cache
+from kdissect.background_program import LOWEST_PRIORITY, take_priority
 from kdissect.spark.spark_settings import RunKind
 from kdissect.spark.startup import linked_functions
 from kdissect.spark.startup.class_data_sharing import ArchiveFiles
@@ -26,7 +26,6 @@ from kdissect.spark.startup.linked_functions import LinkedFunctions
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 
 PATIENCE_SECONDS = 300  # for a command, and for a JVM
-KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
 NAME = re.compile(r"[\w$/-]+(?= |$)")
 """The name at the start of a line of the list; other lines begin with @ or #."""
 
@@ -137,13 +136,6 @@ def _store(java: Sequence[str], jars: Sequence[Path], classes: Path, archive: Pa
         stored.unlink(missing_ok=True)
 
 
-def stand_back() -> None:
-    """Leave processor time and memory to others: this process, and those that it starts, are killed first."""
-    os.nice(kernel_cache.LOWEST_PRIORITY)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
-
-
 if __name__ == "__main__":
-    stand_back()
+    take_priority(LOWEST_PRIORITY)
     make(json.loads(sys.argv[1]))

@@ -23,9 +23,12 @@ from kdissect.spark.file_parts import parts_in
 from kdissect.spark.partitioning import Partitioning
 from kdissect.spark.reading_stop import ReadingStop
 
-STAGE_SECONDS = 0.4  # overhead of a stage of Spark: scanning here is worth that long even when Spark is ready
+STAGE_SECONDS = 0.4  # overhead of a stage of Spark, which this process may spend on scanning instead
 FEW_CONNECTIONS = 20_000  # the state of more would stay in the memory of this process, beside the tasks
-USUAL_SPEED = 500e6  # bytes a second, before anything was measured: many small packets
+
+# The time of a scan before anything was measured: for each packet, and for each byte of packets up to a size.
+# More of them is skipped (see `capture.formats.head_reads`).
+PACKET_SECONDS, BYTE_SECONDS, MOST_BYTES = 120e-9, 0.27e-9, 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,25 @@ def scan_locally(
     path: Path,
     spark_is_up: Callable[[], bool],
     seconds: float = STAGE_SECONDS,
+    cores: int = 2,
     stop: ReadingStop | None = None,
 ) -> LocalScan:
     """Scan splits into a new file `path`, until Spark is ready and would be faster with the rest.
 
-    The user may `stop` it after the first split. A split that cannot be read ends the scan: the job that
+    Spark would need `seconds`, and share the rest among `cores`. The user may `stop` it after the first split. A split that cannot be read ends the scan: the job that
     reads it again reports why. Raise DiskFullError.
     """
     blobs: list[list[Blob]] = [[] for _ in range(shares.partitions)]
-    left = sum(_bytes(split) for split in splits)
-    began, passed, done = time.monotonic(), 0, 0
+    left = sum(map(_usual_seconds, splits))
+    began, passed, done = time.monotonic(), 0.0, 0
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     scanned = tasks.scan_step(ordinals, splits, ports)
     with disk_full_explained(), parts_in(path) as writer:
         for split in splits:
-            speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
-            if (stop and done and stop.is_asked_for) or (spark_is_up() and left / speed > seconds):
+            pace = (time.monotonic() - began) / passed if passed else 1
+            if stop and done and stop.is_asked_for:
+                break
+            if spark_is_up() and left * pace * (1 - 1 / cores) > seconds:
                 break
             try:
                 pieces = next(scanned)
@@ -73,10 +79,13 @@ def scan_locally(
             ]
             for number, blob in parts:
                 blobs[number].append((split.index, writer.put(blob)))
-            done, passed, left = done + 1, passed + _bytes(split), left - _bytes(split)
+            usual = _usual_seconds(split)
+            done, passed, left = done + 1, passed + usual, left - usual
     pa.default_memory_pool().release_unused()
     return LocalScan(done, shares, tuple(map(tuple, blobs)))
 
 
-def _bytes(split: Split) -> int:
-    return split.stop - split.start
+def _usual_seconds(split: Split) -> float:
+    """Return how long the scan of a split takes on a usual machine."""
+    mean_bytes = (split.stop - split.start) / max(1, split.packets)
+    return split.packets * (PACKET_SECONDS + min(mean_bytes, MOST_BYTES) * BYTE_SECONDS)

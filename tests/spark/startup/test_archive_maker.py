@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from kdissect.spark.startup.class_data_sharing import ArchiveFiles
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.jvm import spark_jars
 from tests.helpers.fake_java import CONTENTS, fake_java
+from tests.helpers.tiers import thorough_after
 
 LIST = """# NOTE: Do not modify this file.
 @lambda-proxy java/util/Comparator apply
@@ -126,17 +126,8 @@ def test_options_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert environment["KDISSECT_STARTUP"] == "-prefork,-class_data_sharing,-local_scan,-quick_exit"
 
 
-def test_others_go_first() -> None:
-    program = (
-        "import os; from kdissect.spark.startup.archive_maker import stand_back; stand_back(); "
-        "print(os.nice(0), open('/proc/self/oom_score_adj').read().strip())"
-    )
-    said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
-    assert said.stdout == "19 1000\n"
-
-
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", list(RunKind))
+@pytest.mark.parametrize("kind", thorough_after(1, RunKind))
 def test_a_run_lists_its_classes_to_the_end(tmp_path: Path, kind: RunKind) -> None:
     recording = ClassRecording(tmp_path / "recording")
     recording.fill(kind)
