@@ -216,9 +216,9 @@ class BatchFilter:
         if wanted.apis:
             selected &= np.isin(_api_keys(exchanges), list(wanted.apis))
         if wanted.clients:
-            selected &= _mask(exchanges, "client_id", lambda name: matches(name, wanted.clients))
+            selected &= mask_of(exchanges, "client_id", lambda name: matches(name, wanted.clients))
         if wanted.groups:
-            selected &= _mask(exchanges, "group_id", lambda name: matches(name, wanted.groups))
+            selected &= mask_of(exchanges, "group_id", lambda name: matches(name, wanted.groups))
         if wanted.since_ns is not None or wanted.until_ns is not None:
             selected &= _begins_in_window(exchanges, wanted)
         if wanted.brokers:
@@ -227,7 +227,7 @@ class BatchFilter:
             selected &= with_partition(self._names_topic(partitions))
         if wanted.errors:
             failed, failed_partitions = (
-                _mask(table, "error_code", lambda code: matches_error(code, wanted.errors))
+                mask_of(table, "error_code", lambda code: matches_error(code, wanted.errors))
                 for table in (exchanges, partitions)
             )
             selected &= failed | with_partition(failed_partitions)
@@ -236,9 +236,9 @@ class BatchFilter:
     def _names_topic(self, partitions: pa.RecordBatch) -> Bools:
         """Return where the name of a topic is wanted, or, without a name, that of its id in the capture."""
         topics, names = self._wanted.topics, self._names.topics
-        by_id = _mask(partitions, "topic_id", lambda topic_id: matches(names.get(topic_id), topics))
-        unnamed = ~_mask(partitions, "topic", lambda _name: True)
-        return _mask(partitions, "topic", lambda name: matches(name, topics)) | (unnamed & by_id)
+        by_id = mask_of(partitions, "topic_id", lambda topic_id: matches(names.get(topic_id), topics))
+        unnamed = ~mask_of(partitions, "topic", lambda _name: True)
+        return mask_of(partitions, "topic", lambda name: matches(name, topics)) | (unnamed & by_id)
 
     def _is_served(self, connection: Int64s, ends: pa.RecordBatch | None) -> Bools:
         """Return where the server of a connection, as the table ENDS has it, is one of the brokers."""
@@ -261,7 +261,7 @@ class BatchFilter:
         messages = pc.add(connections["requests"], connections["orphan_responses"]).fill_null(0)
         agrees = _window_mask(connections["first_time_ns"], connections["last_time_ns"], wanted)
         if wanted.clients:
-            agrees &= _mask(connections, "client_id", lambda name: matches(name, wanted.clients))
+            agrees &= mask_of(connections, "client_id", lambda name: matches(name, wanted.clients))
         if wanted.brokers:
             agrees &= self._is_broker(connections)
         return own | ((messages.to_numpy(zero_copy_only=False) == 0) & agrees)
@@ -281,7 +281,7 @@ def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
     return current_api_keys(np.where(key.present, key.values, -1), is_kafka07)
 
 
-def _mask(table: pa.RecordBatch, name: str, is_wanted: Callable[[Any], bool]) -> Bools:
+def mask_of(table: pa.RecordBatch, name: str, is_wanted: Callable[[Any], bool]) -> Bools:
     """Return where a value of a column is wanted, asking once for each distinct value; null is not."""
     column = named_column(table, name)
     if isinstance(column, CodedText):

@@ -11,9 +11,13 @@ from kdissect.tables.array_batch import (
     LateColumns,
     array_batch,
     join_batches,
+    list_column,
     lists_at,
+    masked_rows,
+    named_column,
     number_column,
     numbers_at,
+    numbers_of,
     table_row,
 )
 
@@ -80,6 +84,24 @@ def test_a_row_of_arrays_is_that_of_arrow() -> None:
             assert table_row(table, ["text", "flag", "number"], row) == ROWS.slice(row, 1).to_pylist()[0]
         taken = numbers_at(table, "number", np.array([2, 1, -1]))
         assert (taken.values.tolist(), taken.present.tolist()) == ([-3, 0, 0], [True, False, False])
+
+
+def test_tables_of_both_kinds_have_the_same_columns_and_masked_rows() -> None:
+    batch = array_batch(ROWS, SCHEMA)
+    for name in SCHEMA.names:
+        assert list_column(named_column(ROWS, name)) == list_column(named_column(batch, name))
+    assert (
+        numbers_of(batch, "number").tolist() == numbers_of(ROWS, "number").tolist() == [1, None, -3, 4, None]
+    )
+    mask = np.array([True, False, False, True, True])
+    assert (
+        columns(masked_rows(batch, mask))
+        == columns(masked_rows(ROWS, mask))
+        == columns(ROWS.filter(pa.array(mask)))
+    )
+    everything = np.ones(5, bool)
+    assert masked_rows(batch, everything) is batch
+    assert masked_rows(ROWS, everything) is ROWS
 
 
 def test_columns_at_some_rows_are_those_of_arrow() -> None:

@@ -1,16 +1,23 @@
 """Meaning of a filter for one value, and which rows of the tables it keeps."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.tables.array_batch import array_batch
+from kdissect.tables.coded_text import CodedText
 from kdissect.tables.filters import (
     ANY_ERROR,
+    NO_NAMES,
     BatchFilter,
     CaptureNames,
     Filter,
+    TableBatches,
     current_api_keys,
     in_window,
+    mask_of,
     matches,
     matches_broker,
     matches_error,
@@ -109,6 +116,12 @@ def tables() -> dict[str, pa.RecordBatch]:
     }
 
 
+def as_arrays(given: TableBatches) -> TableBatches:
+    """Return the tables as workers have them for figures."""
+    arrays = {name: array_batch(given[name], given[name].schema) for name in ("exchanges", "partitions")}
+    return {**given, **arrays}
+
+
 CONNECTION_ROWS = [
     {"connection": 7, "server_host": "10.0.0.1", "server_port": 9092, "requests": 2, "orphan_responses": 0},
     {"connection": 8, "server_host": "10.0.0.2", "server_port": 9092, "requests": 1, "orphan_responses": 1},
@@ -135,11 +148,15 @@ NAMES = CaptureNames({"AAAAAAAAAAAAAAAAAAAABQ": "orders"}, {})
         (Filter(apis=frozenset({1}), topics=("clicks",)), [], []),
     ],
 )
+@pytest.mark.parametrize("as_given", [dict, as_arrays])
 def test_the_tables_keep_what_is_selected(
-    wanted: Filter, exchanges: list[tuple[int, int | None]], connections: list[int]
+    wanted: Filter,
+    exchanges: list[tuple[int, int | None]],
+    connections: list[int],
+    as_given: Callable[[TableBatches], TableBatches],
 ) -> None:
     batch_filter = BatchFilter(wanted, NAMES)
-    kept = batch_filter.select(tables())
+    kept = batch_filter.select(as_given(tables()))
     assert [(row["connection"], row["ordinal"]) for row in kept["exchanges"].to_pylist()] == exchanges
     for name in ("partitions", "group_events"):
         everything = [(row["connection"], row["ordinal"]) for row in tables()[name].to_pylist()]
@@ -147,6 +164,18 @@ def test_the_tables_keep_what_is_selected(
         assert rows == [key for key in everything if key in exchanges]
     last = {"connections": batch(CONNECTIONS, *(row | TIMES for row in CONNECTION_ROWS))}
     assert batch_filter.select(last)["connections"]["connection"].to_pylist() == connections
+
+
+def test_texts_of_no_row_are_not_looked_at() -> None:
+    """Batches share their texts, which may be many more than one of them has rows."""
+    given = tables()
+    partitions = array_batch(given["partitions"], PARTITIONS)
+    partitions.parts["topic"] = [CodedText(np.array([-1, 1]), pa.array(["orders", "clicks"]))]
+    kept = BatchFilter(Filter(topics=("*",)), NO_NAMES).select({**given, "partitions": partitions})
+    assert [row["api_key"] for row in kept["exchanges"].to_pylist()] == [0]
+    asked: list[str] = []
+    mask_of(partitions, "topic", lambda name: bool(asked.append(name)))
+    assert asked == ["clicks"]
 
 
 def test_names_are_needed_for_topics_and_nodes() -> None:

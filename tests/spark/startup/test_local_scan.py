@@ -45,6 +45,28 @@ def test_when_spark_is_there_what_takes_longer_than_a_stage_is_left_to_it(
     assert scan_locally(splits, (), shares, tmp_path / "all", lambda: True, seconds=600).done == len(splits)
 
 
+def test_one_core_gains_nothing_from_a_stage(splits_of: SplitsOf, tmp_path: Path) -> None:
+    splits = splits_of(CAPTURE, split_bytes=200_000)
+    shares = AnalysisWork(splits, partitions=2).shares(1)
+    alone = scan_locally(splits, (), shares, tmp_path / "pieces", lambda: True, seconds=0, cores=1)
+    assert alone.done == len(splits)
+
+
+def test_large_packets_are_expected_to_take_less_than_their_bytes(
+    splits_of: SplitsOf, tmp_path: Path
+) -> None:
+    """A scan skips most of them, so it is begun although Spark is ready."""
+    (split,) = splits_of(CAPTURE)
+    large, small = (
+        replace(split, stop=4 << 30, packets=100_000),
+        replace(split, stop=4 << 30, packets=40_000_000),
+    )
+    for given, done in ((large, 1), (small, 0)):
+        shares = AnalysisWork((split,), partitions=2).shares(1)
+        ahead = scan_locally((given,), (), shares, tmp_path / "pieces", lambda: True)
+        assert ahead.done == done
+
+
 def test_a_split_that_cannot_be_read_ends_it(splits_of: SplitsOf, tmp_path: Path) -> None:
     splits = splits_of(CAPTURE, split_bytes=200_000)
     shares = AnalysisWork(splits, partitions=2).shares(1)
