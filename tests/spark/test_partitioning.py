@@ -65,7 +65,7 @@ def test_a_partition_with_most_of_a_capture_is_lonely(
         (16 << 30, 100, 2, 4),
         (16 << 30, 100, 3, 6),
         (1 << 50, 100, 2, 4096),
-        (1 << 30, 100_000, 2, 20),
+        (1 << 30, 100_000, 2, 14),
     ],
 )
 def test_partitions_follow_size_connections_and_cores(
