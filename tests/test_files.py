@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet
@@ -131,6 +132,10 @@ def test_what_another_run_works_on_stays(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.name for path in tmp_path.iterdir()] == ["kdissect-of-somebody"]
 
 
+def has_come(moment: float) -> bool:
+    return time.monotonic() > moment
+
+
 def kill(arguments: list[str | Path], moment: Callable[[], bool], temporary: Path) -> bool:
     """Start the command, and kill it when the moment has come; False when it was through before."""
     run = subprocess.Popen(
@@ -177,7 +182,7 @@ def test_the_command_killed(tmp_path: Path) -> None:
     chance = random.Random()
     for number in range(KILLS):
         after = time.monotonic() + chance.uniform(0, 8)
-        kill(report if number % 2 else tables, lambda after=after: time.monotonic() > after, temporary)
+        kill(report if number % 2 else tables, partial(has_come, after), temporary)
         whole_or_none(out)
     assert kill(tables, lambda: any(out.glob(".tables.*.part/connections/**/part-*")), temporary)
     whole_or_none(out)

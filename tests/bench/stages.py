@@ -66,7 +66,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         yield from dissect_batches(pieces, splits)
 
     def figures() -> int:
-        return sum(1 for tables in coalesce_batches(batches()) if summarise(tables))
+        return len([summarise(tables) for tables in coalesce_batches(batches())])
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)

@@ -7,6 +7,7 @@ Good traffic are conversations of `GOOD` exchanges on connections of their own, 
 import gzip
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import lz4.frame
@@ -189,7 +190,7 @@ def on_its_own(said: Callable[[], Iterator[Said]]) -> Callable[[], Iterator[byte
 
 HAZARDS: dict[str, Callable[[], Iterable[bytes]]] = {
     **{
-        f"{name} bomb": on_its_own(lambda codec=codec: bomb(codec))
+        f"{name} bomb": on_its_own(partial(bomb, codec))
         for codec, name in enumerate(("gzip", "snappy", "lz4", "zstd"), 1)
     },
     "nested sets": on_its_own(nested),

@@ -64,7 +64,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
 
 @pytest.mark.parametrize(("number", "error"), [(-1, ValueError), (-2, ProcessLostError)])
 def test_a_failure_reaches_the_reader(number: int, error: type[Exception]) -> None:
-    def results() -> Iterator[tuple[int, bytes]]:
+    def results() -> Iterator[tuple[int, bytes | memoryview]]:
         with OrderedWorkers(work, 2) as workers:
             for item in (1, 2, number, 3):
                 yield from workers.put(item)

@@ -13,7 +13,11 @@ from kdissect.protocol.kafka07.message_codec import RequestType
 from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 
 TOPICS, ERRORS = frozenset({"topic"}), frozenset({"error"})
-PRODUCE = {"acks": 1, "timeout_ms": 0, "topic_data": [{"name": "orders", "partition_data": []}]}
+PRODUCE: dict[str, Any] = {
+    "acks": 1,
+    "timeout_ms": 0,
+    "topic_data": [{"name": "orders", "partition_data": []}],
+}
 PRODUCED = {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6}]}]}
 
 

@@ -11,13 +11,14 @@ from kdissect.spark import tasks
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.dissection import AgeLimits, Dissection
+from kdissect.tables.filters import TableBatches
 from kdissect.tables.schemas import TABLES
 
 ENDLESS = AgeLimits(1 << 62, 1 << 62)
 WANTED = tuple(name for name in TABLES if name != "connections")
 
 
-def rows_in_order(batches: Iterable[dict[str, pa.RecordBatch]]) -> dict[str, pa.Table]:
+def rows_in_order(batches: Iterable[TableBatches]) -> dict[str, pa.Table]:
     """Return the public tables, each in an order that depends on its rows alone."""
     parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
     for batch in batches:
@@ -43,7 +44,7 @@ def in_batches(
     keys: KeyLog = NO_KEYS,
     age_limits: AgeLimits = ENDLESS,
     sizes: list[int] | None = None,
-) -> Iterable[dict[str, pa.RecordBatch]]:
+) -> Iterable[TableBatches]:
     """Yield batches of tables of splits that are dissected in batches, which end before the splits `cuts`.
 
     `sizes` gets the bytes of what is carried on.

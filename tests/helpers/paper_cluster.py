@@ -142,7 +142,8 @@ def written(done: OnPaper) -> list[bytes]:
         record.value
         for _, _, body in done.sent(PRODUCE)
         for record in read_records(body["topic_data"][0]["partition_data"][0]["records"])
-        if isinstance(record, Record) and record.headers == (RecordHeader(b"h", record.value),)
+        if isinstance(record, Record) and record.value is not None
+        if record.headers == (RecordHeader(b"h", record.value),)
     ]
 
 

@@ -4,6 +4,7 @@ offsets.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_many_requests_end_at_once() -> None:
     for index in (2, 7):
         gate = gates.gate(index)
         assert gate is not None
-        gate.waiting.append(lambda index=index: woken.append(index))
+        gate.waiting.append(partial(woken.append, index))
     gates.end(0)
     gates.end_all(np.array([1, 2, 9]))
     gates.end_all(np.array([], np.int64))

@@ -47,7 +47,7 @@ def selected(splits: tuple[Split, ...], wanted: Filter) -> dict[str, list[dict[s
     return found
 
 
-def dumped(splits: tuple[Split, ...], **options: Any) -> Iterator[tuple[int, int]]:
+def dumped(splits: tuple[Split, ...], **options: Any) -> Iterator[tuple[int, int | None]]:
     """Yield connection and ordinal of what a dump shows."""
     wanted = ExchangeFilter(**options)
     prescan = prescan_capture(splits)

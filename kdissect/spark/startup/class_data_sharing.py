@@ -102,7 +102,7 @@ class ArchiveFiles:
 
     def __init__(self, cache: Path, name: str, has_functions: bool) -> None:
         self.archive = cache / f"{name}.jsa"
-        self.own_jars = (cache / f"{name}.jar",) if has_functions else ()
+        self.own_jars: tuple[Path, ...] = (cache / f"{name}.jar",) if has_functions else ()
         self.lock, self._seal, self._failure = (
             cache / f"{name}.{kind}" for kind in ("lock", "seal", "failed")
         )

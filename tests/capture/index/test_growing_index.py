@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kdissect.capture.index.growing_index import CaptureRange, GrowingIndex
@@ -15,6 +14,7 @@ from kdissect.capture.inputs import CaptureFile
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.tables.dissection import Dissection
+from kdissect.tables.filters import TableBatches
 from tests.helpers.in_batches import WANTED, pieces_of, rows_in_order
 from tests.helpers.rings import CAPTURES, assert_same
 
@@ -35,7 +35,7 @@ def ranges(path: Path, cuts: Sequence[int], *, forgetful: bool) -> Iterator[Capt
         yield reader.index([part], SPLIT_BYTES)
 
 
-def tables(indexes: Sequence[CaptureIndex]) -> Iterator[dict[str, pa.RecordBatch]]:
+def tables(indexes: Sequence[CaptureIndex]) -> Iterator[TableBatches]:
     """Yield the tables of a batch for each index, carried on as bytes in between."""
     carried = None
     for number, index in enumerate(indexes):

@@ -3,7 +3,9 @@
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from operator import eq
 from pathlib import Path
 
 import pytest
@@ -156,7 +158,7 @@ def test_files_behind_the_one_that_was_stopped_are_left_out(tmp_path: Path) -> N
         files.append(CaptureFile(str(tmp_path / f"{number}"), f"{number}"))
 
     def run(tasks: Sequence[RangeTask]) -> list[RangeScan]:
-        return [scan_range(task, lambda task=task: task.range.name == "2") for task in tasks]
+        return [scan_range(task, partial(eq, task.range.name, "2")) for task in tasks]
 
     part = index_captures(files, run=run)
     assert [file.file.name for file in part.files] == ["1", "0"]

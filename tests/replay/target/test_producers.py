@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from random import Random
 
 import pytest
@@ -52,6 +53,11 @@ def test_sequences_wrap_behind_the_largest_int32() -> None:
     assert strict.refusals == []
 
 
+def lag_by_chance(random: Random, mean_ms: float, _link: object) -> int:
+    """Return nanoseconds until an answer."""
+    return int(random.expovariate(1 / mean_ms) * MS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lag_ms", [0.1, 3.0, 30.0])
 def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: float) -> None:
@@ -63,9 +69,7 @@ def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: 
             random, strict = Random(seed), Strict()
             asked = settings(pace=Pace.ASAP)
             partitions = load(capture, shelf, asked).source.topics["orders"].partitions
-            target = FarTarget(
-                strict, lag=lambda _link, random=random: int(random.expovariate(1 / lag_ms) * MS)
-            )  # type: ignore[misc]
+            target = FarTarget(strict, lag=partial(lag_by_chance, random, lag_ms))
             known = topology({"t-orders": partitions}, leaders=2)
             done = play(capture, shelf, target, known, asked, prepared=True)
             assert strict.refusals == []

@@ -58,6 +58,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
     hits = 0
     for _ in range(400):
         latency = exact_latencies(rng.exponential(1e6, 60).astype(np.int64)).of(0)
+        assert latency.p50_between_ns
         low, high = latency.p50_between_ns
         assert low <= latency.p50_ns <= high
         hits += low <= median <= high

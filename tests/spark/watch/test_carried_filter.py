@@ -14,7 +14,7 @@ from kdissect.spark import tasks
 from kdissect.spark.task_tables import TableOptions, build_tables
 from kdissect.spark.watch.carried_filter import CarriedFilter, SeenNames
 from kdissect.tables.dissection import AgeLimits, Dissection
-from kdissect.tables.filters import Filter
+from kdissect.tables.filters import Filter, TableBatches
 from kdissect.tables.schemas import TABLES
 from tests.helpers.batch_partials import INCIDENTS, SUMMED
 from tests.helpers.in_batches import numbered, pieces_of, rows_in_order
@@ -31,7 +31,7 @@ def splits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Split, ...]:
     return index_captures([file], size, range_bytes=size).splits
 
 
-def in_batches(splits: tuple[Split, ...], wanted: Filter) -> Iterator[dict[str, pa.RecordBatch]]:
+def in_batches(splits: tuple[Split, ...], wanted: Filter) -> Iterator[TableBatches]:
     """Yield the selected rows, with nothing carried on but what is carried as values."""
     seen, carried, selected = SeenNames(), None, None
     for split in [*splits, None]:
@@ -48,7 +48,7 @@ def in_batches(splits: tuple[Split, ...], wanted: Filter) -> Iterator[dict[str, 
     assert not selected.size
 
 
-def at_once(splits: tuple[Split, ...], wanted: Filter) -> Iterator[dict[str, pa.RecordBatch]]:
+def at_once(splits: tuple[Split, ...], wanted: Filter) -> Iterator[TableBatches]:
     pieces = pieces_of(splits)
     names = tasks.collect_known(tasks.known_step(pieces, splits))
     yield from build_tables(pieces, splits, TableOptions(wanted, names=names), SUMMED)

@@ -241,12 +241,13 @@ def test_any_lost_packet_costs_what_was_in_it(kind: Kind, tmp_path: Path) -> Non
 def test_what_looks_like_a_record_behind_a_loss_is_none_unless_it_opens(looks: bytes, tmp_path: Path) -> None:
     ends, keys = talk(Kind(), tmp_path)
     whole = wire_of(ends, tmp_path)
-    packets = [list(packet) for packet in whole.packets]
+    packets = list(whole.packets)
     lost = max(index for index, packet in enumerate(packets) if packet[4][:4] == b"\x17\x03\x03\x2e")
     # The rest of a record that cannot be opened any more.
-    packets[lost + 1][4] = looks + packets[lost + 1][4][len(looks) :]
+    behind = packets[lost + 1]
+    packets[lost + 1] = (*behind[:4], looks + behind[4][len(looks) :], *behind[5:])
     del packets[lost]
-    found = read(Wire(whole.path, packets=[tuple(packet) for packet in packets]), keys)
+    found = read(Wire(whole.path, packets=packets), keys)
     assert len([row for row in found.exchanges if row in WHOLE]) == len(WHOLE) - 1
     assert (found.row["tls_alert"], found.row["tls_outcome"]) == (None, "completed")
 
