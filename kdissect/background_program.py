@@ -39,8 +39,8 @@ def start_program(
     )
 
 
-def take_priority(priority: int) -> None:
-    """Take a priority, for this process and those that it starts.
+def set_priority(priority: int) -> None:
+    """Set the priority of this process, and of those that it starts.
 
     At the lowest one, memory goes to others, too: these processes are killed first when there is none left.
     """

@@ -39,7 +39,7 @@ def test_a_program_holds_the_lock_until_it_ends(tmp_path: Path) -> None:
 def test_others_go_first_unless_a_command_waits(priority: int) -> None:
     score = "1000" if priority == LOWEST_PRIORITY else Path("/proc/self/oom_score_adj").read_text().strip()
     program = (
-        f"import os; from kdissect.background_program import take_priority; take_priority({priority}); "
+        f"import os; from kdissect.background_program import set_priority; set_priority({priority}); "
         "print(os.nice(0), open('/proc/self/oom_score_adj').read().strip())"
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kdissect.background_program import LOWEST_PRIORITY, take_priority
+from kdissect.background_program import LOWEST_PRIORITY, set_priority
 from kdissect.spark.spark_settings import RunKind
 from kdissect.spark.startup import linked_functions
 from kdissect.spark.startup.class_data_sharing import ArchiveFiles
@@ -137,5 +137,5 @@ def _store(java: Sequence[str], jars: Sequence[Path], classes: Path, archive: Pa
 
 
 if __name__ == "__main__":
-    take_priority(LOWEST_PRIORITY)
+    set_priority(LOWEST_PRIORITY)
     make(json.loads(sys.argv[1]))

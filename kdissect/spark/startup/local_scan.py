@@ -54,8 +54,8 @@ def scan_locally(
 ) -> LocalScan:
     """Scan splits into a new file `path`, until Spark is ready and would be faster with the rest.
 
-    Spark would need `seconds`, and share the rest among `cores`. The user may `stop` it after the first split. A split that cannot be read ends the scan: the job that
-    reads it again reports why. Raise DiskFullError.
+    Spark would need `seconds`, and share the rest among `cores`. The user may `stop` the scan after the first
+    split. A split that cannot be read ends it: the job that reads it again reports why. Raise DiskFullError.
     """
     blobs: list[list[Blob]] = [[] for _ in range(shares.partitions)]
     left = sum(map(_usual_seconds, splits))

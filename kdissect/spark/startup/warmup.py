@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kdissect.background_program import LOWEST_PRIORITY, take_priority
+from kdissect.background_program import LOWEST_PRIORITY, set_priority
 from kdissect.capture import flow_pieces
 from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.formats import head_reads
@@ -88,6 +88,6 @@ def compile_for_many() -> None:
 
 
 if __name__ == "__main__":
-    take_priority(int(sys.argv[1]) if len(sys.argv) > 1 else LOWEST_PRIORITY)
+    set_priority(int(sys.argv[1]) if len(sys.argv) > 1 else LOWEST_PRIORITY)
     compile_for_many()
     warm_up()
