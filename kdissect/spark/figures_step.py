@@ -132,6 +132,6 @@ class _Figures:
 
     def sum(self) -> Partial:
         """Return what was counted, and let go of it."""
-        partials = [self._merged, *self._pending]
+        partials = deque([self._merged, *self._pending])
         self._merged, self._pending = EMPTY, []
-        return merge(partials.pop() for _ in range(len(partials)))
+        return merge(partials.popleft() for _ in range(len(partials)))
