@@ -1,7 +1,7 @@
 """The signal `offset_repeated`: a consumer is stuck, and fetches the same offset again and again."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,14 +91,28 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
     return None if context.end_ns - last_ns < ENDED_NS else last_ns
 
 
-def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
+def most_repeated(
+    reads: Mapping[tuple[str, str, int], Sequence[Row]],
+) -> dict[tuple[str, str], Row]:
+    """Return the offset that was fetched most often, by client and topic, among those nobody gets past.
+
+    `reads` has rows by client, topic and partition. If offsets were fetched equally often, the one that was
+    fetched first counts: the order of rows depends on how captures were divided among tasks.
+    """
     best: dict[tuple[str, str], Row] = {}
-    for (client, topic, _), rows in _reads(context).items():
+    for (client, topic, _), rows in reads.items():
         for number in Fetches(rows).stuck():
-            row, known = rows[number], best.get((client, topic))
-            if known is None or row["exchanges"] > known["exchanges"]:
-                best[client, topic] = row
-    for (client, topic), row in sorted(best.items()):
+            row = rows[number]
+            best[client, topic] = max(best.get((client, topic), row), row, key=_rank)
+    return best
+
+
+def _rank(row: Row) -> tuple[int, int, int, int]:
+    return row["exchanges"], -row["first_ns"], -row["partition"], -row["offset"]
+
+
+def _repeated(context: SignalContext, facts: ClientFacts) -> Iterator[Signal]:
+    for (client, topic), row in sorted(most_repeated(_reads(context)).items()):
         count, end = row["exchanges"], row["last_ns"]
         begin, groups = facts.began(client, row["first_ns"]), sorted(facts.groups.get(client, ()))
         of_group = f" (group {', '.join(groups)})" if groups else ""

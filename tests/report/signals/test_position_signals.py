@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.signals.position_signals import AHEAD, NEAR, REPEATED, REPEATED_NS, SECOND, Fetches
+from kdissect.report.signals.position_signals import (
+    AHEAD,
+    NEAR,
+    REPEATED,
+    REPEATED_NS,
+    SECOND,
+    Fetches,
+    most_repeated,
+)
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, fetch, produce
 
@@ -68,3 +76,16 @@ def test_a_reader_that_goes_on_far_ahead_is_not_stuck() -> None:
     assert Fetches(rows).stuck() == [0]
     rows.append({"offset": 3 * NEAR, "first_ns": SECOND, "last_ns": SECOND, "exchanges": 201})
     assert Fetches(rows).stuck() == []
+
+
+@given(st.permutations([(0, 7, 5), (0, 9, 5), (1, 3, 5), (1, 4, 2), (2, 1, 5)]))
+def test_the_order_of_rows_decides_nothing_between_offsets_fetched_equally_often(
+    fetches: list[tuple[int, int, int]],
+) -> None:
+    reads: dict[tuple[str, str, int], list[dict[str, int]]] = {}
+    for partition, offset, begun in fetches:
+        row = {"partition": partition, "offset": offset, "exchanges": REPEATED, "first_ns": begun * SECOND}
+        row["last_ns"] = row["first_ns"] + REPEATED_NS
+        reads.setdefault(("reader", "orders", partition), []).append(row)
+    ((_, chosen),) = most_repeated(reads).items()
+    assert (chosen["partition"], chosen["offset"]) == (1, 4)
