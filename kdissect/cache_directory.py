@@ -13,14 +13,17 @@ another user (`sudo -E`), root must not run what that user left there.
 import grp
 import os
 import pwd
+import shutil
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from kdissect.errors import UserError
 
 OWNER_ONLY = 0o700
+KEPT_SECONDS = 30 * 86400  # what other versions made is removed when it is older
 FIRST_ORDINARY_USER = 1000  # UID_MIN of login.defs(5): accounts below it belong to the system
 ADVICE = "remove it, or set XDG_CACHE_HOME to a directory of your own"
 
@@ -123,3 +126,16 @@ def _user(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return f"user {number}"
+
+
+def remove_old(paths: Iterable[Path]) -> None:
+    """Remove the files and folders among `paths` that have not been changed for `KEPT_SECONDS`."""
+    oldest = time.time() - KEPT_SECONDS
+    for path in paths:
+        with suppress(OSError):
+            if path.stat().st_mtime >= oldest:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.cache_directory import UntrustedCacheError, cache_home, check_private
+from kdissect.cache_directory import UntrustedCacheError, cache_home, check_private, remove_old
 from tests.helpers.command import assert_one_sentence, kdissect
 from tests.helpers.other_user import OTHER, as_other, directory_for_all, needs_other_user
 
@@ -83,3 +83,14 @@ def test_a_link_of_another_user_to_a_cache_is_refused(tmp_path: Path) -> None:
         as_other("import os, sys; os.symlink(*sys.argv[1:])", tmp_path, shared / "cache")
         with pytest.raises(UntrustedCacheError, match="belongs to user"):
             check_private(shared / "cache" / "kdissect")
+
+
+def test_old_files_and_folders_are_removed_and_missing_ones_passed_over(tmp_path: Path) -> None:
+    old, young, folder = tmp_path / "old", tmp_path / "young", tmp_path / "folder"
+    old.touch()
+    young.touch()
+    (folder / "inside").mkdir(parents=True)
+    for path in (old, folder):
+        os.utime(path, (0, 0))
+    remove_old([tmp_path / "missing", old, young, folder])
+    assert list(tmp_path.iterdir()) == [young]

@@ -15,23 +15,20 @@ for each job find the kernels that are there. Losing the cache costs only time.
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, start_program
-from kdissect.cache_directory import cache_home
+from kdissect.cache_directory import cache_home, remove_old
 from kdissect.jit import kernel_sources
 from kdissect.jit.kernel_sources import PACKAGE
 
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
 SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes about ten seconds
-KEPT_SECONDS = 30 * 86400  # files of other versions are removed when they are older
 COMPRESSION = 6  # estimated growth of captures when they are decompressed
 
 
@@ -59,18 +56,8 @@ def mark_complete() -> None:
     with suppress(OSError):
         kernel_home().mkdir(parents=True, exist_ok=True)
         _seal().touch()
-        _remove_old_files()
-
-
-def _remove_old_files() -> None:
-    """Remove kernels of other versions, and digests of sources that some version had at some place."""
-    oldest = time.time() - KEPT_SECONDS
-    for kernels in cache_home().glob("kernels-*"):
-        if kernels != kernel_home() and kernels.stat().st_mtime < oldest:
-            shutil.rmtree(kernels, ignore_errors=True)
-    for digest in cache_home().glob("sources-*.json"):
-        if digest.stat().st_mtime < oldest:
-            digest.unlink()
+        found = (*cache_home().glob("kernels-*"), *cache_home().glob("sources-*.json"))
+        remove_old(path for path in found if path != kernel_home())
 
 
 def run_uncompiled(paths: list[str]) -> bool:

@@ -16,14 +16,13 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import time
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from kdissect.background_program import start_program
+from kdissect.cache_directory import remove_old
 from kdissect.files import write_atomically
 from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.switch import Shortcut, is_on
@@ -32,7 +31,6 @@ MAKER = "kdissect.spark.startup.archive_maker"
 
 # Bytes at either end that the seal covers; the JVM checks the structure of the rest.
 SEALED_ENDS = 1 << 20
-KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 FAILED_SECONDS = 86400  # until an archive that could not be made is tried again
 
 
@@ -124,9 +122,8 @@ class ArchiveFiles:
     def seal(self) -> None:
         """Record that the files are whole, and remove those of other archives that are old."""
         write_atomically(self._seal, json.dumps(self._state()))
-        for other in self.archive.parent.glob("classes-*"):
-            if other.stem != self.archive.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
-                _remove(other)
+        found = self.archive.parent.glob("classes-*")
+        remove_old(path for path in found if path.stem != self.archive.stem)
 
     def unseal(self) -> None:
         """Record that the files are not whole."""
@@ -153,15 +150,6 @@ def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> st
         digest.update(f"{jar} {state.st_size} {state.st_mtime_ns}\n".encode())
     digest.update("\n".join(options).encode())
     return digest.hexdigest()[:16]
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, or the folder of a maker that was killed."""
-    with suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def _state_of(path: Path) -> dict[str, int]:

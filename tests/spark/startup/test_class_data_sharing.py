@@ -148,7 +148,7 @@ def test_an_archive_that_cannot_be_made_is_not_tried_by_every_run(
 
 
 def test_old_archives_of_others_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdissect.spark.startup.class_data_sharing.KEPT_SECONDS", -1)
+    monkeypatch.setattr("kdissect.cache_directory.KEPT_SECONDS", -1)
     old, new = (ArchiveFiles(tmp_path, f"classes-{name}", has_functions=True) for name in ("old", "new"))
     for files in (old, new):
         for file in (files.archive, *files.own_jars):
