@@ -10,6 +10,7 @@ Trusted are the user himself and the accounts of the system. Root trusts only ro
 another user (`sudo -E`), root must not run what that user left there.
 """
 
+import errno
 import grp
 import os
 import pwd
@@ -23,7 +24,9 @@ from pathlib import Path
 from kdissect.errors import UserError
 
 OWNER_ONLY = 0o700
-KEPT_SECONDS = 30 * 86400  # what other versions made is removed when it is older
+DAY_SECONDS = 86400
+KEPT_SECONDS = 30 * DAY_SECONDS  # what other versions made is removed when it was last used before that
+MOST_LINKS = 40  # on one way; the system follows no more (path_resolution(7))
 FIRST_ORDINARY_USER = 1000  # UID_MIN of login.defs(5): accounts below it belong to the system
 ADVICE = "remove it, or set XDG_CACHE_HOME to a directory of your own"
 
@@ -35,10 +38,11 @@ class UntrustedCacheError(UserError):
 def cache_home() -> Path:
     """Return the user's cache directory for kdissect, made if that is possible, and checked.
 
-    It is `kdissect` in XDG_CACHE_HOME (XDG Base Directory Specification).
+    It is `kdissect` in XDG_CACHE_HOME, which is ignored if it is relative (XDG Base Directory Specification).
     Raise UntrustedCacheError if another user can write there.
     """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
     path = home / "kdissect"
     with suppress(OSError):
         home.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -61,15 +65,29 @@ def check_private(path: Path) -> None:
     for place in _on_the_way(path):
         with suppress(FileNotFoundError, NotADirectoryError):
             _check_parent(place)
-    with suppress(FileNotFoundError, NotADirectoryError):
+    try:
         _check_own(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # links that lead round lead to nothing
+            raise
 
 
 def _on_the_way(path: Path) -> Iterator[Path]:
-    """Return the directories and links through which a path leads, as written and as resolved."""
-    written, real = Path(os.path.abspath(path)), path.resolve()
-    links = [written] if written.is_symlink() else []
-    yield from dict.fromkeys((*reversed(written.parents[:-1]), *links, *reversed(real.parents[:-1])))
+    """Return the directories and links through which a path leads, link by link, but not where it ends."""
+    at, left, links = Path("/"), list(reversed(Path(os.path.abspath(path)).parts[1:])), 0
+    while left:
+        part = left.pop()
+        at = at.parent if part == ".." else at / part
+        if at.is_symlink() and links < MOST_LINKS:
+            yield at
+            target = at.readlink()
+            links += 1
+            at = Path("/") if target.is_absolute() else at.parent
+            left += reversed([name for name in target.parts if name != "/"])
+        elif left:
+            yield at
 
 
 def _check_parent(path: Path) -> None:
@@ -113,12 +131,17 @@ def _others_write(found: os.stat_result) -> bool:
 
 
 def _is_private_group(group: int) -> bool:
-    """Return whether a group has this user's name and no other member, as many systems make one for each."""
+    """Return whether a group has this user's name and no other member, as many systems make one for each.
+
+    A user whose primary group it is need not be listed as its member.
+    """
     try:
         user, found = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user and set(found.gr_mem) <= {user}
+    if found.gr_name != user or not set(found.gr_mem) <= {user}:
+        return False
+    return all(one.pw_name == user for one in pwd.getpwall() if one.pw_gid == group)
 
 
 def _user(number: int) -> str:
@@ -128,12 +151,23 @@ def _user(number: int) -> str:
         return f"user {number}"
 
 
+def mark_used(path: Path) -> None:
+    """Note, once a day, that something of the cache is in use: `remove_old` goes by that."""
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > DAY_SECONDS:
+            os.utime(path)
+
+
+def is_old(path: Path) -> bool:
+    """Return whether something was last changed or used before `KEPT_SECONDS`. Raise OSError."""
+    return path.stat().st_mtime < time.time() - KEPT_SECONDS
+
+
 def remove_old(paths: Iterable[Path]) -> None:
-    """Remove the files and folders among `paths` that have not been changed for `KEPT_SECONDS`."""
-    oldest = time.time() - KEPT_SECONDS
+    """Remove the files and folders among `paths` that are old."""
     for path in paths:
         with suppress(OSError):
-            if path.stat().st_mtime >= oldest:
+            if not is_old(path):
                 continue
             if path.is_dir():
                 shutil.rmtree(path)

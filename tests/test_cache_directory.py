@@ -1,12 +1,21 @@
 """Nothing is loaded from a cache into which another user could have written."""
 
 import os
+import pwd
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kdissect.cache_directory import UntrustedCacheError, cache_home, check_private, remove_old
+from kdissect import cache_directory
+from kdissect.cache_directory import (
+    UntrustedCacheError,
+    cache_home,
+    check_private,
+    mark_used,
+    remove_old,
+)
 from tests.helpers.command import assert_one_sentence, kdissect
 from tests.helpers.other_user import OTHER, as_other, directory_for_all, needs_other_user
 
@@ -94,3 +103,47 @@ def test_old_files_and_folders_are_removed_and_missing_ones_passed_over(tmp_path
         os.utime(path, (0, 0))
     remove_old([tmp_path / "missing", old, young, folder])
     assert list(tmp_path.iterdir()) == [young]
+
+
+def test_a_relative_place_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(home))
+    assert cache_home() == home / ".cache" / "kdissect"
+
+
+@pytest.mark.parametrize("aim", ["{}/open/second", "open/second"])
+def test_each_link_of_a_chain_lies_on_the_way(aim: str, home: Path) -> None:
+    (home / "open").mkdir(parents=True)
+    (home / "safe").mkdir()
+    (home / "open" / "second").symlink_to("../safe")
+    (home / "first").symlink_to(aim.format(home))
+    check_private(home / "first" / "kdissect")
+    (home / "open").chmod(0o777)
+    with pytest.raises(UntrustedCacheError, match=f"may replace what is in {home}/open"):
+        check_private(home / "first" / "kdissect")
+
+
+def test_links_in_a_circle_end(home: Path) -> None:
+    home.mkdir(parents=True)
+    (home / "loop").symlink_to("loop")
+    check_private(home / "loop" / "kdissect")
+
+
+def test_a_group_that_is_the_first_of_another_user_is_not_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = pwd.getpwuid(os.geteuid())
+    group = SimpleNamespace(gr_name=me.pw_name, gr_mem=[])
+    monkeypatch.setattr("grp.getgrgid", lambda _: group)
+    other = SimpleNamespace(pw_name="somebody", pw_gid=4711)
+    for users, is_private in (([me], True), ([me, other], False)):
+        monkeypatch.setattr("pwd.getpwall", lambda users=users: users)
+        assert cache_directory._is_private_group(4711) is is_private
+
+
+def test_what_is_used_is_not_old(tmp_path: Path) -> None:
+    used, unused = tmp_path / "used", tmp_path / "unused"
+    for folder in (used, unused):
+        folder.mkdir()
+        os.utime(folder, (0, 0))
+    mark_used(used)
+    remove_old([used, unused])
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]

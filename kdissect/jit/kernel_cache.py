@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, start_program
-from kdissect.cache_directory import cache_home, remove_old
+from kdissect.cache_directory import cache_home, mark_used, remove_old
 from kdissect.jit import kernel_sources
 from kdissect.jit.kernel_sources import PACKAGE
 
@@ -40,7 +40,10 @@ def kernel_home() -> Path:
 
 def is_complete() -> bool:
     """Return whether all kernels are in the cache."""
-    return _seal().exists()
+    if not _seal().exists():
+        return False
+    mark_used(kernel_home())
+    return True
 
 
 def is_missing() -> bool:
@@ -51,7 +54,8 @@ def is_missing() -> bool:
 
 def mark_complete() -> None:
     """Record that all kernels have been called, and so cached, unless this run does not compile."""
-    if os.environ.get(SWITCH) == "0":
+    elsewhere = os.environ.get("NUMBA_CACHE_DIR", str(kernel_home())) != str(kernel_home())
+    if os.environ.get(SWITCH) == "0" or elsewhere:
         return
     with suppress(OSError):
         kernel_home().mkdir(parents=True, exist_ok=True)
@@ -140,8 +144,9 @@ def _seal() -> Path:
 
 
 def _size(path: Path) -> int:
+    """Return the bytes of a capture, or of those in a directory, which are read one level deep."""
     if path.is_dir():
-        return sum(_size(inside) for inside in path.iterdir())
+        return sum(_size(inside) for inside in path.iterdir() if inside.is_file())
     compressed = path.suffix in {".gz", ".zst", ".zstd"}
     return path.stat().st_size * (COMPRESSION if compressed else 1)
 

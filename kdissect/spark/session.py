@@ -9,6 +9,7 @@ the order of calls.
 
 import os
 import sys
+import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +28,7 @@ from kdissect.spark.sql_workers import end_sql_workers
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.class_data_sharing import ClassArchive
 from kdissect.spark.startup.early_context import EarlyContext
-from kdissect.spark.startup.java import check_user_name, find_java
+from kdissect.spark.startup.java import check_temporary_directory, check_user_name, find_java
 from kdissect.spark.startup.jvm import (
     JavaEndedError,
     JvmGateway,
@@ -84,6 +85,7 @@ class Engine:
         """Start a JVM. Raise a UserError if it cannot start; later failures are raised by `context`."""
         java = find_java()
         check_user_name(os.geteuid())
+        check_temporary_directory(tempfile.gettempdir())
         with disk_full_explained():
             engine = cls(settings)
             try:

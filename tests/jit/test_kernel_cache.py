@@ -216,3 +216,10 @@ def test_a_cache_that_may_only_be_read_serves(fresh: dict[str, str]) -> None:
     index.unlink()
     assert hits(READ_ONLY + COPIED) == "0"  # compiled for this run alone
     assert not index.exists()
+
+
+def test_a_directory_with_links_to_itself_is_small(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).symlink_to(".")
+    (tmp_path / "a.pcap").write_bytes(bytes(100))
+    assert kernel_cache.are_small([str(tmp_path)])

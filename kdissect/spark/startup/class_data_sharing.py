@@ -19,10 +19,11 @@ import os
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kdissect.background_program import start_program
-from kdissect.cache_directory import remove_old
+from kdissect.cache_directory import is_old, mark_used, remove_old
 from kdissect.files import write_atomically
 from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.switch import Shortcut, is_on
@@ -55,6 +56,8 @@ class ClassArchive:
             "jars": [str(jar) for jar in jars],
         }
         self.is_mapped = self.files.are_whole()
+        if self.is_mapped:
+            self.files.mark_used()
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -120,10 +123,22 @@ class ArchiveFiles:
             return False
 
     def seal(self) -> None:
-        """Record that the files are whole, and remove those of other archives that are old."""
+        """Record that the files are whole, and remove those of archives that were not used for long.
+
+        A lock stays: somebody may hold it, and another one of its name would be another lock.
+        """
         write_atomically(self._seal, json.dumps(self._state()))
-        found = self.archive.parent.glob("classes-*")
-        remove_old(path for path in found if path.stem != self.archive.stem)
+        cache = self.archive.parent
+        used = {self.archive.stem}
+        for seal in cache.glob("classes-*.seal"):
+            with suppress(OSError):
+                used |= set() if is_old(seal) else {seal.stem}
+        found = (path for path in cache.glob("classes-*") if path.suffix != self.lock.suffix)
+        remove_old(path for path in found if path.stem not in used)
+
+    def mark_used(self) -> None:
+        """Note that the archive is in use. Its jar keeps its time, of which the archive has a record."""
+        mark_used(self._seal)
 
     def unseal(self) -> None:
         """Record that the files are not whole."""

@@ -7,12 +7,14 @@ its pipes to the child, which then is the daemon, and ends when the child does.
 import json
 import os
 import socket
+import struct
 import sys
 from pathlib import Path
 
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the child waits
 PIPES = (0, 1, 2)
 TAKEN = b"1"  # what the child answers when it has taken over
+LENGTH = struct.Struct("!Q")  # of the message behind it: a socket passes on as much as its buffer holds
 
 
 def has_child() -> bool:
@@ -32,7 +34,9 @@ def hand_over() -> bool:
     with socket.socket(socket.AF_UNIX) as connection:  # noqa: TID251 - between two processes of one run
         try:
             connection.connect(address)
-            socket.send_fds(connection, [json.dumps([sys.argv, dict(os.environ)]).encode()], PIPES)
+            message = json.dumps([sys.argv, dict(os.environ)]).encode()
+            socket.send_fds(connection, [LENGTH.pack(len(message))], PIPES)
+            connection.sendall(message)
             if connection.recv(len(TAKEN)) != TAKEN:
                 return False
         except OSError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdissect.errors import UserError
+from kdissect.text import readable
 
 OLDEST = 17  # https://spark.apache.org/docs/latest/: Spark 4 runs on Java 17 and newer
 
@@ -80,6 +81,16 @@ def check_user_name(user_id: int) -> None:
             f"user id {user_id} has no name on this machine, and Spark asks for it: run as a user of "
             "/etc/passwd (in a container: docker run -v /etc/passwd:/etc/passwd:ro)"
         ) from None
+
+
+def check_temporary_directory(path: str) -> None:
+    """Raise UserError if Spark cannot keep its files in a directory, as it takes its name for another."""
+    if "," in path:
+        raise UserError(f"Spark would divide {path} at the comma: set TMPDIR to another directory")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"Java cannot open {readable(path)}, whose name is not UTF-8: set TMPDIR") from None
 
 
 def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Iterator[Path]:

@@ -138,7 +138,11 @@ class JvmLaunch:
     def command(self, archive: ClassArchive | None) -> list[str]:
         """Return the command line."""
         temporary = self.home / "tmp"
-        settings = [f"-Dlog4j2.configurationFile={LOG_SETTINGS}", f"-Djava.io.tmpdir={temporary}"]
+        settings = [
+            f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
+            f"-Djava.io.tmpdir={temporary}",
+            f"-XX:ErrorFile={self.home / 'java-crash.log'}",  # else it is left in the working directory
+        ]
         first = archive.first_jars if archive else ()
         class_path = [*self._settings_folders(), *map(str, (*first, *self.jars()))]
         direct = self.local and is_on(Shortcut.DIRECT_JVM)
@@ -178,6 +182,8 @@ class JvmLaunch:
             | {
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
                 "SPARK_CONNECT_MODE": "0",
+                # Else workers would import modules from the working directory, which others may write to.
+                "PYTHONSAFEPATH": "1",
                 ADDRESS: str(self.home / SOCKET),
                 # Every arena that glibc adds for a thread keeps the memory that was freed in it.
                 "MALLOC_ARENA_MAX": "2",

@@ -25,12 +25,11 @@ from kdissect.capture.storage import has_clients
 from kdissect.jit import kernel_cache
 from kdissect.memory import loading
 from kdissect.spark.startup import load_once
-from kdissect.spark.startup.hand_over import PIPES, TAKEN
+from kdissect.spark.startup.hand_over import LENGTH, PIPES, TAKEN
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 SOCKET = "standby"  # its name in the directory of the run
 LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
-MESSAGE_BYTES = 1 << 20  # bytes of arguments and environment
 
 
 def preload(kernels: bool = True) -> None:
@@ -113,10 +112,17 @@ def _wait_for_daemon(listener: socket.socket, alive: int) -> None:  # noqa: TID2
         os._exit(0)
 
 
+def take_over(connection: socket.socket) -> tuple[bytes, list[int]]:  # noqa: TID251
+    """Return what `hand_over` sends: the message, and the descriptors of the pipes."""
+    size, pipes, _, _ = socket.recv_fds(connection, LENGTH.size, len(PIPES))
+    with connection.makefile("rb") as sent:
+        return sent.read(*LENGTH.unpack(size)), pipes
+
+
 def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
     connection, _ = listener.accept()
     listener.close()  # Spark starts another daemon for another environment, which must not find this child
-    message, pipes, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, len(PIPES))
+    message, pipes = take_over(connection)
     for number, pipe in zip(PIPES, pipes, strict=True):
         os.dup2(pipe, number)
         os.close(pipe)

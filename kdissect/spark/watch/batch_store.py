@@ -112,6 +112,7 @@ class BatchStore:
                 raise CheckpointError(
                     f"other users may write to the checkpoint {checkpoint}: name a directory of your own"
                 )
+            checkpoint.chmod(0o700)  # it may have been there, and open to readers
             self._lock = _locked(checkpoint / "lock")
             _check_same(checkpoint / "watch.json", {"format": FORMAT, **about})
             self.tables = None if out is None else open_tables(out, checkpoint / "rows")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.errors import UserError
 from kdissect.spark.startup.java import (
     Java,
     JavaMissingError,
     NamelessUserError,
+    check_temporary_directory,
     check_user_name,
     find_java,
     printed_version,
@@ -81,3 +83,11 @@ def test_version_without_release_file_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_program_that_does_not_run_has_no_version(tmp_path: Path) -> None:
     assert printed_version(tmp_path / "nothing") == ""
+
+
+def test_a_directory_that_spark_would_take_for_another_is_refused() -> None:
+    check_temporary_directory("/tmp/é $x")
+    with pytest.raises(UserError, match="would divide /a,b at the comma"):
+        check_temporary_directory("/a,b")
+    with pytest.raises(UserError, match=r"cannot open /caf\\xe9"):
+        check_temporary_directory("/caf\udce9")

@@ -1,5 +1,8 @@
 """Spark's JVM: its command line, its environment and what it printed."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,17 @@ def test_a_local_run_ignores_the_settings_of_another_spark(tmp_path: Path) -> No
     assert far["SPARK_CONF_DIR"] == "/elsewhere"
     assert "SPARK_REMOTE" not in far
     assert far["SPARK_HOME"] == str(spark_jars()[0].parents[1])
+
+
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('planted')")
+    command = [sys.executable, "-m", "kdissect.spark.startup.worker_daemon", "no.such.module"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | launch(tmp_path).child_environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert b"planted" not in done.stderr
+    assert done.returncode != 0

@@ -1,6 +1,8 @@
 """The daemon that is forked ahead: who may have it, and that it ends with its parent."""
 
+import json
 import os
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from kdissect.capture import storage
 from kdissect.spark.startup import prefork
+from kdissect.spark.startup.hand_over import ADDRESS, hand_over
 from kdissect.spark.startup.prefork import LONGEST_ADDRESS, PreforkedDaemon, can_prefork
 
 
@@ -48,3 +51,29 @@ def test_without_the_shortcut_nothing_is_warmed_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("KDISSECT_STARTUP", "-warm_up")
     prefork.preload()
     assert warmed == [True]
+
+
+def test_a_large_environment_arrives_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket passes on at once what its buffer holds, some 36 KB."""
+    monkeypatch.setenv("LARGE", "x" * 300_000)
+    monkeypatch.setenv(ADDRESS, str(tmp_path / "socket"))
+    taken: list[bytes] = []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "socket"))
+    listener.listen()
+
+    def take() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            message, pipes = prefork.take_over(connection)
+            taken.append(message)
+            for pipe in pipes:
+                os.close(pipe)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    assert not hand_over()  # nobody answers
+    taker.join()
+    listener.close()
+    _, environment = json.loads(taken[0])
+    assert environment["LARGE"] == "x" * 300_000

@@ -149,3 +149,10 @@ def test_a_checkpoint_in_which_others_may_write_is_refused(mode: int) -> None:
         with pytest.raises(CheckpointError, match="other users may write to the checkpoint"):
             BatchStore(shared / "checkpoint", None, ABOUT)
         assert target.read_text() == "precious"
+
+
+def test_a_checkpoint_that_was_open_to_readers_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "open"
+    place.mkdir(mode=0o755)
+    BatchStore(place, None, {}).close()
+    assert place.stat().st_mode & 0o777 == 0o700
