@@ -19,18 +19,22 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
-LOCK = "lock"  # in a scratch directory
+LOCK = ".kdissect-scratch"  # in a scratch directory: no other directory has a file of this name
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PROBED = 4096  # bytes: a page, or a block
 RANDOM_BYTES = 8  # in the name of a part
 CLOSED_TO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | CLOSED_TO_LINKS  # a FIFO in the place of a file would block
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A directory that may be written to and not listed; macOS has nothing of the kind.
+PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+MOST_NAME_BYTES = 200  # of the name of a target in that of its part, which has room for 255 in all
+MOST_TRIES = 10  # to make a part that another process has locked before this one
 
 
 def processor_count() -> int:
@@ -56,8 +60,13 @@ class FileLock:
     def __init__(self, file: int) -> None:
         """Lock what a descriptor refers to, and own the descriptor from now on."""
         self.file = file
-        with suppress(OSError):  # not every file system has locks
+        self.is_held = True
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.is_held = False
+        except OSError:
+            pass  # not every file system has locks
 
     def end(self) -> None:
         """Release the lock."""
@@ -73,10 +82,14 @@ class UnfinishedOutput:
     """
 
     def __init__(self, target: Path) -> None:
-        """Remove the parts that killed runs left for the target. Raise OSError without its directory."""
+        """Remove the parts that killed runs left for the target.
+
+        Raise OSError without its directory, and if a device or a pipe is in its place.
+        """
+        check_replaceable(target)
         self.target = target
-        self.path = target.with_name(f".{target.name}.{secrets.token_hex(RANDOM_BYTES)}.part")
-        self._folder = os.open(target.parent, DIRECTORY)
+        self.path = _part_of(target)
+        self._folder = os.open(target.parent, PLACE)
         self._lock: FileLock | None = None
         for name in _strays(self._folder, _pattern(target, "part")):
             _remove_stray(self._folder, name)
@@ -101,14 +114,37 @@ class UnfinishedOutput:
 
     def _make_file(self, mode: int) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSED_TO_LINKS
-        self._lock = FileLock(os.open(self.path.name, flags, mode, dir_fd=self._folder))
-        return self._lock.file
+        file = self._locked(lambda name: os.open(name, flags, mode, dir_fd=self._folder))
+        with suppress(OSError):  # who was not to read the old file is not to read the new one
+            old = os.stat(self.target.name, dir_fd=self._folder, follow_symlinks=False)
+            if stat.S_ISREG(old.st_mode) and old.st_uid == os.geteuid():
+                os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o666)
+        return file
 
     def directory(self, mode: int = 0o777) -> Path:
         """Make the part as a directory, and return its path."""
-        os.mkdir(self.path.name, mode, dir_fd=self._folder)
-        self._lock = FileLock(os.open(self.path.name, DIRECTORY | os.O_NOFOLLOW, dir_fd=self._folder))
+
+        def make(name: str) -> int:
+            os.mkdir(name, mode, dir_fd=self._folder)
+            return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=self._folder)
+
+        self._locked(make)
         return self.path
+
+    def _locked(self, make: Callable[[str], int]) -> int:
+        """Make and lock the part. Return its descriptor.
+
+        Another run may take it for a stray before it is locked, and remove it: then it is made again.
+        """
+        for _ in range(MOST_TRIES):
+            with suppress(FileNotFoundError):
+                self._lock = FileLock(make(self.path.name))
+                if self._lock.is_held and _is_same(self._folder, self.path.name, self._lock.file):
+                    return self._lock.file
+            if self._lock is not None:
+                self._lock.end()
+            self.path = _part_of(self.target)
+        raise OSError(errno.EBUSY, "other processes lock what is written there")
 
     def move(self, replace: bool = False) -> None:
         """Rename the part to its place; with `replace`, a directory there makes room first.
@@ -136,6 +172,12 @@ class UnfinishedOutput:
 
     def _rename(self, name: str, other: str) -> None:
         os.rename(name, other, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise OSError if a target exists and is neither a file nor a directory: renaming would remove it."""
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise OSError(errno.EINVAL, "it is a device or a pipe, and only files can be written")
 
 
 def recover_replaced(target: Path) -> None:
@@ -197,13 +239,26 @@ class ScratchDirectory:
         self.end()
 
 
+def _part_of(target: Path) -> Path:
+    """Return a path for a part of the target, which nobody can guess."""
+    return target.with_name(f".{_beginning(target)}.{secrets.token_hex(RANDOM_BYTES)}.part")
+
+
+def _beginning(target: Path) -> str:
+    return os.fsdecode(os.fsencode(target.name)[:MOST_NAME_BYTES])
+
+
 def _pattern(target: Path, kind: str) -> str:
-    return f".{glob.escape(target.name)}.*.{kind}"
+    return f".{glob.escape(_beginning(target))}.*.{kind}"
 
 
 def _strays(folder: int, pattern: str) -> list[str]:
     with suppress(OSError):  # a directory that may be written to and not listed
-        return fnmatch.filter(os.listdir(folder), pattern)
+        listed = os.open(".", DIRECTORY, dir_fd=folder)
+        try:
+            return fnmatch.filter(os.listdir(listed), pattern)
+        finally:
+            os.close(listed)
     return []
 
 

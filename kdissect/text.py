@@ -55,6 +55,15 @@ def without_password(text: str) -> str:
     return URI_PASSWORD.sub(r"\1***@", text) if "://" in text else text
 
 
+def readable(name: str) -> str:
+    r"""Return the name of a file as text that can be written: bytes that are not UTF-8 become escapes.
+
+    >>> print(readable("caf\udce9.pcap"))
+    caf\xe9.pcap
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def escape(text: str, *, ascii_only: bool = False) -> str:
     r"""Return text with everything unprintable as \x1b or \u202e.
 

@@ -4,6 +4,7 @@ KDISSECT_KILLS says how many runs of the command are killed at random moments (1
 that is writing.
 """
 
+import fcntl
 import json
 import os
 import random
@@ -197,3 +198,78 @@ def test_the_command_killed(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     kill_at_every_point(sys.argv[1], Path(sys.argv[2]))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_not_replaced(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    if kind == "pipe":
+        os.mkfifo(target)
+    else:
+        target.symlink_to(os.devnull)
+    with pytest.raises(OSError, match="a device or a pipe"):
+        write_atomically(target, TEXT)
+    assert os.path.lexists(target)
+    assert not target.is_file()
+
+
+def test_who_was_not_to_read_the_old_file_is_not_to_read_the_new_one(tmp_path: Path) -> None:
+    target = tmp_path / "report"
+    target.write_text("old")
+    target.chmod(0o600)
+    write_atomically(target, TEXT)
+    assert target.read_text() == TEXT
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_name_may_be_as_long_as_names_are(tmp_path: Path) -> None:
+    target = tmp_path / ("é" * 127)
+    write_atomically(target, TEXT)
+    assert target.read_text() == TEXT
+
+
+def test_a_part_that_another_run_removes_as_a_stray_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run looks for strays between the making of a part and its lock."""
+    target, lock = tmp_path / "report", fcntl.flock
+    removed: list[Path] = []
+
+    def lock_late(file: int, how: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob(".report.*.part"))
+            removed[0].unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    write_atomically(target, TEXT)
+    assert target.read_text() == TEXT
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_part_that_another_process_locks_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+
+    def refuse_once(file: int, _how: int) -> None:
+        if not refused:
+            refused.append(file)
+            raise BlockingIOError
+
+    monkeypatch.setattr(fcntl, "flock", refuse_once)
+    write_atomically(tmp_path / "report", TEXT)
+    assert refused
+    assert (tmp_path / "report").read_text() == TEXT
+
+
+def test_a_directory_with_a_lock_of_its_own_is_no_scratch_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    state = tmp_path / "kdissect-state"
+    state.mkdir()
+    (state / "lock").touch()
+    (state / "watch.json").write_text("{}")
+    ScratchDirectory().end()
+    assert (state / "watch.json").exists()

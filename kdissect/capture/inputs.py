@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kdissect.capture.formats import pcap, pcapng
-from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStreamError
+from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStreamError, is_compressed
 from kdissect.capture.formats.file_types import (
     STANDARD_INPUT,
     InputError,
@@ -31,10 +31,12 @@ from kdissect.capture.storage import (
     local_path,
     within,
 )
-from kdissect.text import without_password
+from kdissect.text import readable, without_password
 
 SNIFFED_BYTES = 64
 CHUNK_BYTES = 1 << 20
+OF_THIS_PROCESS = ("/dev/", "/proc/")
+"""Beginnings of names, such as /dev/stdin, that mean something else in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _identity(name: str) -> object:
 
 def _open(name: str, spool: str, stdin: BinaryIO | None, is_stopped: Callable[[], bool]) -> CaptureFile:
     """Return one capture, readable at any offset: as it is, or spooled to the path `spool`."""
-    shown = without_password(name)
+    shown = readable(without_password(name))
     if name == STANDARD_INPUT:
         return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool, is_stopped)
     try:
@@ -190,8 +192,12 @@ def _open_stream(
     decompress = next((reader for magic, reader in DECOMPRESSORS.items() if first.startswith(magic)), None)
     if path and not decompress:
         check_magic(name, first)
-        # executors have working directories of their own
-        return CaptureFile(path if is_uri(path) else os.path.abspath(path), name)
+        if is_uri(path):
+            return CaptureFile(path, name)
+        # Executors have working directories of their own, and workers other files at /dev/fd.
+        place = os.path.realpath(path) if path.startswith(OF_THIS_PROCESS) else os.path.abspath(path)
+        if os.path.exists(place):
+            return CaptureFile(place, name)
     chunks: Iterator[bytes] = iter(lambda: b"" if is_stopped() else stream.read(CHUNK_BYTES), b"")
     chunks = chain([first], chunks)
     warnings = _spool(name, decompress(chunks) if decompress else chunks, spool)
@@ -228,6 +234,14 @@ def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
         except BrokenStreamError as error:
             warnings = (f"{error}; what came before was read",)
     return warnings
+
+
+def is_capture(path: Path) -> bool:
+    """Return whether a file begins as a capture does, plain or compressed. Raise OSError."""
+    with path.open("rb") as file:
+        first = file.read(SNIFFED_BYTES)
+    is_plain = bool(pcap.read_header(first)) or pcapng.section_order(first) is not None
+    return is_plain or is_compressed(first)
 
 
 def check_magic(name: str, first: bytes) -> None:

@@ -9,7 +9,7 @@ from kdissect.cli.context import (
     analysis_run,
     notify,
 )
-from kdissect.cli.outputs import output_file, output_folder
+from kdissect.cli.outputs import output_file, output_folder, stop_printing
 from kdissect.cli.report_build import ReportInput, report_input, signal_grid, time_grid
 from kdissect.errors import ExitCode
 
@@ -60,17 +60,24 @@ def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
 
 
 def print_report(summary: "Summary", arguments: argparse.Namespace) -> None:
-    """Print a report as --format, --full and --color want it."""
+    """Print a report as --format, --full and --color want it.
+
+    A reader that closes the pipe has seen enough of it, but files and conditions are still to follow.
+    """
     from kdissect.report.render.json import to_json
     from kdissect.report.render.report_text import render
     from kdissect.report.render.terminal import terminal_of
 
-    sys.stdout.write(
+    text = (
         to_json(summary) + "\n"
         if arguments.format == "json"
         else render(summary, terminal_of(sys.stdout, full=arguments.full, color=arguments.color))
     )
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        stop_printing()
 
 
 def judge(

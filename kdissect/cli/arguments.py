@@ -191,7 +191,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         default="ns",
         help="times as nanoseconds since the epoch, or as text: 2026-05-01T12:00:05.632000000Z (default: ns)",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace DIR if it exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace DIR if it holds nothing but tables")
 
 
 def _add_sql(parser: argparse.ArgumentParser) -> None:

@@ -4,13 +4,14 @@ import argparse
 import shutil
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.capture.storage import is_uri
+from kdissect.capture.storage import is_uri, local_path
 from kdissect.cli.context import AnalysisRun, analysis_run, notify, reading_job
 from kdissect.cli.options import EVERY_TABLE, ROW_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
-from kdissect.errors import UsageError
+from kdissect.errors import OutputError, UsageError
 from kdissect.files import ScratchDirectory
 from kdissect.spark.spark_settings import RunKind, SparkSettings
 from kdissect.spark.table_writer import (
@@ -20,6 +21,7 @@ from kdissect.spark.table_writer import (
     TableStore,
     table_target,
 )
+from kdissect.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,7 @@ def export(arguments: argparse.Namespace) -> int:
         return _export_to_standard_output(arguments, wanted)
     if arguments.one_file and is_uri(arguments.out):
         raise UsageError("--one-file writes to a local directory: name one with --out")
+    _check_overwritten(arguments.out, arguments.overwrite)
     near = SparkSettings(master=arguments.master).local
     target = table_target(arguments.out, arguments.overwrite, near)
     try:
@@ -47,6 +50,16 @@ def export(arguments: argparse.Namespace) -> int:
         return done
     finally:
         target.abandon()
+
+
+def _check_overwritten(out: str, overwrite: bool) -> None:
+    """Raise OutputError if a directory to be overwritten holds something that no export wrote."""
+    folder = Path(local_path(out))
+    if is_uri(out) or not overwrite or not folder.is_dir():
+        return
+    for name in sorted(path.name for path in folder.iterdir()):
+        if name.partition(".")[0] not in EVERY_TABLE:
+            raise OutputError(f"{folder} holds {readable(name)}, which is no table: choose another directory")
 
 
 def _export_to_standard_output(arguments: argparse.Namespace, wanted: "Sequence[str]") -> int:

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         return _run_safely(argv)
+    _open_closed_streams()
     collect_seldom()
     code = _run_safely(sys.argv[1:])
     with suppress(KeyboardInterrupt, UserError):  # all is done and told, so Python may take longer to end
@@ -54,7 +55,7 @@ def _run_safely(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader has closed the pipe
-        _stop_writing()
+        _stop_printing()
         return ExitCode.DONE
     except Exception as error:  # noqa: BLE001 - the user gets one sentence instead of a traceback
         return _report(error)
@@ -90,15 +91,29 @@ def _report(error: Exception) -> int:
         sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
     sys.stderr.write(f"kdissect: {escape_control(sentence)}\n")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
-        _stop_writing()
+        _stop_printing()
         return ExitCode.USER_ERROR
     return ExitCode.USER_ERROR if isinstance(error, UserError) else ExitCode.FAILED
 
 
-def _stop_writing() -> None:
-    """Drop what could not be written to standard output: Python would try again, and fail, when it ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _stop_printing() -> None:
+    from kdissect.cli.outputs import stop_printing
+
+    stop_printing()
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for standard streams that were closed (`>&-`).
+
+    The next file that is opened would get their number, and be written to.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:

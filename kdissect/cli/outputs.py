@@ -1,6 +1,9 @@
 """Destinations of reports: a local directory or one that a URI names, checked before any work is done."""
 
+import os
+import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from kdissect.capture.storage import (
     local_path,
 )
 from kdissect.errors import OutputError
-from kdissect.files import write_atomically
+from kdissect.files import check_replaceable, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +61,21 @@ def output_file(path: str) -> tuple[OutputFolder, str]:
     near = Path(local_path(path))
     if near.is_dir():
         raise OutputError(f"cannot write to {near}: it is a directory")
+
+    from kdissect.capture.inputs import is_capture
+
+    try:
+        check_replaceable(near)
+        if near.exists() and is_capture(near):
+            raise OutputError(
+                f"cannot write to {near}: it is a packet capture, which nobody could make again"
+            )
+    except OSError as error:
+        raise OutputError.of(near, error) from None
     return output_folder(str(near.parent)), near.name
+
+
+def stop_printing() -> None:
+    """Drop what could not be written to standard output: Python would try again, and fail, when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -142,8 +142,8 @@ def _check_output(out: str, target: Path) -> None:
 
 def _check_target(target: Path, inputs: "Inputs") -> None:
     """Raise UsageError if the slice would replace what is read."""
-    names = [file.name for file in inputs.files if os.path.exists(file.name)] if target.exists() else []
-    if any(target.samefile(name) for name in names):
+    places = [place for file in inputs.files for place in (file.path, file.name) if os.path.exists(place)]
+    if target.exists() and any(target.samefile(place) for place in places):
         raise UsageError(f"{target} is one of the captures to read: name another file with --out")
 
 

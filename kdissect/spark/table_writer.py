@@ -65,6 +65,8 @@ class TableDirectory:
         """Raise OutputError, before any work, for a target that cannot be written or would be overwritten."""
         self.target, self._overwrite = target, overwrite
         try:
+            if target.exists() and (target.samefile(Path.cwd()) or target.is_mount()):
+                raise OutputError(f"{target} cannot be replaced, as it is in use: name a new directory in it")
             recover_replaced(target)
             if target.exists() and not target.is_dir():
                 raise OutputError(f"{target} exists and is not a directory")

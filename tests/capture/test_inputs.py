@@ -209,3 +209,22 @@ def test_the_password_of_a_uri_is_not_shown(spool: str) -> None:
         open_inputs(["nosuch://me:hunter2@host/a.pcap"], spool)
     assert "hunter2" not in str(failed.value)
     assert "nosuch://me:***@host/a.pcap" in str(failed.value)
+
+
+def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path, spool: str) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    path.write_bytes(PCAP)
+    (found,) = open_inputs([str(path)], spool).files
+    assert found.name == f"{tmp_path}/caf\\xe9.pcap"
+    assert found.path == str(path)
+
+
+def test_a_name_of_this_process_is_resolved(tmp_path: Path, spool: str) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PCAP)
+    with path.open("rb") as file:
+        (found,) = open_inputs([f"/dev/fd/{file.fileno()}"], spool).files
+        assert found.path == str(path)
+        path.unlink()
+        (found,) = open_inputs([f"/dev/fd/{file.fileno()}"], spool).files
+        assert (found.spooled, Path(found.path).read_bytes()) == (True, PCAP)

@@ -1,6 +1,7 @@
 """`kdissect analyze`: the report, where it is written, and what it agrees with."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from tests.helpers.command import assert_one_sentence, kdissect
+from kdissect.errors import ExitCode
+from tests.helpers.command import COMMAND, WITHOUT_SPARK, assert_one_sentence, environment, kdissect
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,3 +120,23 @@ def test_latencies_are_those_of_the_exported_exchanges(
                 assert api[kind][name] == pytest.approx(nearest, rel=0.004), (api.get("api_name"), name)
             told += 1
     assert told > 20
+
+
+@pytest.mark.slow
+def test_files_and_conditions_do_not_depend_on_the_reader_of_the_report(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [
+        *COMMAND,
+        "analyze",
+        "--quiet",
+        CAPTURE,
+        "--html",
+        tmp_path / "page.html",
+        "--fail-on",
+        "any=note",
+    ]
+    done = subprocess.run(command, stdout=write, env=environment(**WITHOUT_SPARK), check=False)
+    os.close(write)
+    assert done.returncode == ExitCode.CONDITION_MET
+    assert (tmp_path / "page.html").exists()

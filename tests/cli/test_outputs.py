@@ -1,5 +1,8 @@
 """Destinations of reports: a directory, or an object store, tried before there is anything to write."""
 
+import gzip
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,8 @@ from pyarrow import fs
 
 from kdissect.cli.outputs import output_file, output_folder
 from kdissect.errors import OutputError
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
 
 
 def test_a_directory_is_made_and_files_replaced(tmp_path: Path) -> None:
@@ -39,3 +44,16 @@ def test_what_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> N
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="it is a directory"):
         output_file(str(tmp_path))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_capture_is_not_replaced(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "incident.pcap"
+    path.write_bytes(pack(CAPTURE.read_bytes()))
+    with pytest.raises(OutputError, match="it is a packet capture"):
+        output_file(str(path))
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="it is a device or a pipe"):
+        output_file(os.devnull)

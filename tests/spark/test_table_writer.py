@@ -144,3 +144,10 @@ def test_parquet(tmp_path: Path) -> None:
         parquet.write_table(pa.table({"a": [number, number + 10]}), tmp_path / f"part-{number:05d}.parquet")
     join_parts(tmp_path, tmp_path / "all.parquet", "parquet")
     assert parquet.read_table(tmp_path / "all.parquet")["a"].to_pylist() == [0, 10, 1, 11, 2, 12]
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for target in (Path(), tmp_path, Path("/proc")):
+        with pytest.raises(OutputError, match="cannot be replaced, as it is in use"):
+            TableDirectory(target, overwrite=True)
