@@ -16,7 +16,7 @@ from tests.helpers.tiers import spread
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # all of them run before the first is judged
 
 SECONDS = 60  # of processor time for each step, on a slow machine: they take a tenth of that
-NAMES = [*HAZARDS, *spread(CROWDS, 1)]
+NAMES = [*spread(HAZARDS, 6), *spread(CROWDS, 1)]
 MIB = {
     "true counts": 1500,
     "rows of many": 300,

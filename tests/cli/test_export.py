@@ -9,6 +9,7 @@ import pytest
 from pyarrow.parquet import read_table
 
 from tests.helpers.command import kdissect
+from tests.helpers.tiers import thorough_after
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,10 +27,9 @@ def test_port_narrows(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_export_refuses_to_replace_and_then_does(tmp_path: Path) -> None:
     out = tmp_path / "tables"
-    arguments = ("export", CAPTURE, "--table", "connections", "--format", "csv", "--out", out)
+    arguments = ("export", CAPTURE, "--table", "connections", "--out", out)
     assert kdissect(*arguments).returncode == 0
-    rows = [line for path in (out / "connections").iterdir() for line in path.read_text().splitlines()]
-    assert rows[0].startswith("connection,client_host,client_port")
+    assert read_table(out / "connections").column_names[:2] == ["connection", "client_host"]
     again = kdissect(*arguments)
     assert (again.returncode, again.stdout) == (2, "")
     assert "is not empty" in again.stderr
@@ -53,7 +53,7 @@ def test_export_to_standard_output_with_times_that_people_read() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("format", thorough_after(1, ["jsonl", "parquet"]))
 def test_export_to_one_file(format: str, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     done = kdissect("export", CAPTURE, "--table", "exchanges", "--one-file", "--format", format, "--out", out)
@@ -70,3 +70,13 @@ def test_several_tables_do_not_fit_standard_output() -> None:
         2,
         "kdissect: --out - takes one --table, and --format csv or jsonl\n",
     )
+
+
+@pytest.mark.slow
+def test_what_no_export_wrote_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "exchanges").mkdir()
+    (tmp_path / "letters.txt").write_text("dear")
+    done = kdissect("export", CAPTURE, "--table", "exchanges", "--out", tmp_path, "--overwrite")
+    assert done.returncode == 2
+    assert "holds letters.txt, which is no table" in done.stderr
+    assert (tmp_path / "letters.txt").exists()

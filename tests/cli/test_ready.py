@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import kdissect
+from tests.helpers.command import WITHOUT_SPARK, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 pytestmark = pytest.mark.spark
 
 
 def test_old_clients_break() -> None:
-    done = kdissect("ready", CAPTURES / "old-broker.pcap", "--quiet", "--format", "json")
+    done = kdissect("ready", CAPTURES / "old-broker.pcap", "--quiet", "--format", "json", **WITHOUT_SPARK)
     assert done.returncode == 3
     verdicts = {row["verdict"] for row in json.loads(done.stdout)["obstacles"]}
     assert "breaks" in verdicts

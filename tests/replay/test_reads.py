@@ -56,7 +56,7 @@ PACES = [
 """
 
 
-@pytest.mark.parametrize(("pace", "groups"), thorough_after(2, PACES))
+@pytest.mark.parametrize(("pace", "groups"), thorough_after(1, PACES))
 def test_clients_read_and_commit_what_they_did_in_the_capture(
     recording: Path, target: SecuredCluster, tmp_path: Path, pace: Pace, groups: Groups
 ) -> None:

@@ -417,7 +417,7 @@ LOUD = {
 }
 
 
-@pytest.mark.parametrize("name", thorough_after(5, LOUD))
+@pytest.mark.parametrize("name", thorough_after(3, LOUD))
 def test_as_captured_it_fails_and_replayed_it_does_not(world: World, name: str) -> None:
     row = LOUD[name]
     requests, errors = row.requests(), set[str]()

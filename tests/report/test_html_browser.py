@@ -13,6 +13,7 @@ from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import grid_over
 from tests.helpers import recorded
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
+from tests.helpers.tiers import spread
 from tests.report import plain_report as oracle
 from tests.report.random_page import random_page
 from tests.report.render.html.test_page import HOSTILE, with_hostile_names
@@ -406,7 +407,7 @@ def test_a_press_on_a_chart_leads_to_what_began_then(random, made):
     assert packets <= began
 
 
-@pytest.mark.parametrize(("width", "dark"), list(itertools.product([400, 1280, 1920], [False, True])))
+@pytest.mark.parametrize(("width", "dark"), spread(itertools.product([400, 1280, 1920], [False, True]), 2))
 @pytest.mark.parametrize("name", ["random", "rebalances"])
 def test_nothing_is_wider_than_the_window(tab, made, width, dark, name):
     tab.open(made[0] / f"{name}.html", width, dark=dark)

@@ -42,6 +42,7 @@ def both(command: list[str], environment: dict[str, str]) -> list[tuple[str, str
 
 
 @pytest.mark.spark
+@pytest.mark.thorough  # startup/test_archive_maker.py makes one
 def test_the_class_archive(empty: dict[str, str], tmp_path: Path) -> None:
     analyze = [sys.executable, "-P", "-m", "kdissect", "analyze", str(SMALL)]
     environment = empty | {SWITCH: "0"}

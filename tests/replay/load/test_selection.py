@@ -69,7 +69,7 @@ def test_a_replay_selects_what_a_dump_shows(tmp_path: Path, options: tuple[str, 
 @pytest.mark.parametrize(
     ("options", "said"),
     thorough_after(
-        3,
+        2,
         [
             (("--topic", "nonesuch"), "the topics there are __consumer_offsets, audit, booked, transfers"),
             (("--api", "Produce", "--topic", "nonesuch"), "the topics there are audit, booked, transfers"),
