@@ -175,7 +175,7 @@ class LogEnds:
             [rows, exchanges["connection"][rows], serials, exchanges["response"]["first_byte_ns"][rows]],
             axis=1,
         ).astype(np.int64)
-        asked, answered = partition_keys(request), partition_keys(response)
+        asked, answered = (partition_keys(batch.arena, columns) for columns in (request, response))
         room = self.make_room(len(answered.keys) + len(rows))
         self._entered += follow_ends(
             batch.arena,

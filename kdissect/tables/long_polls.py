@@ -135,7 +135,7 @@ def _waits_of_many(
     count = len(batch.exchanges)
     waits = Waits(np.empty(count, np.bool_), np.empty(count, np.int64), np.empty(count, np.bool_))
     max_wait_ms, is_known = request.integers("max_wait_ms")
-    keys, exchange_of = partition_keys(response)
+    keys, exchange_of = partition_keys(batch.arena, response)
     syncs = np.empty(count, np.int64)
     found = fill_waits(
         read_only(batch.arena),

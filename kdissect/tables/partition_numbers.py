@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.array_types import Bools, Int64s
+from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inline
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.rows import Records, RowTable, new_table
@@ -92,10 +92,10 @@ RECORD_SET_SLOT = ROW_SLOTS["record_set"]
 class PartitionSide:
     """The partition rows of requests or responses: their keys, and the exchange of each."""
 
-    def __init__(self, columns: MessageColumns) -> None:
+    def __init__(self, arena: Bytes, columns: MessageColumns) -> None:
         self.table, self.records = columns.columns.partitions, columns.columns.records
         self.rows = columns.columns.rows
-        self.keys, self.exchange = partition_keys(columns)
+        self.keys, self.exchange = partition_keys(arena, columns)
 
     @property
     def arrays(self) -> tuple[Int64s, Int64s, Int64s]:

@@ -22,6 +22,7 @@ from kdissect.jit.same_bytes import same_bytes
 from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
+from kdissect.tables.arrow_columns import UUID_BYTES
 from kdissect.tables.coded_columns import coded_names, coded_spans, coded_uuids, table_batch
 from kdissect.tables.coded_text import NumberColumn
 from kdissect.tables.exchanges import error_names
@@ -51,8 +52,9 @@ def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> b
             arena, keys[one, TOPIC], arena, others[other, TOPIC], length
         )
     if keys[one, TOPIC_ID] >= 0 and others[other, TOPIC_ID] >= 0:
-        return same_bytes(arena, keys[one, TOPIC_ID], arena, others[other, TOPIC_ID], 16)
-    return False
+        return same_bytes(arena, keys[one, TOPIC_ID], arena, others[other, TOPIC_ID], UUID_BYTES)
+    # Neither has a name or an id: rows that differ in nothing are one, or they would make long probe chains.
+    return max(keys[one, TOPIC], keys[one, TOPIC_ID], others[other, TOPIC], others[other, TOPIC_ID]) < 0
 
 
 def partners(
@@ -169,7 +171,7 @@ def partition_rows(
 
     Rows are arrays if `as_arrays`.
     """
-    requests, responses = PartitionSide(request), PartitionSide(response)
+    requests, responses = PartitionSide(batch.arena, request), PartitionSide(batch.arena, response)
     partner = partners(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange)
     pairs = row_pairs(partner, requests.keys, requests.exchange, responses.exchange)
     columns = _columns(batch, identities, requests, responses, pairs)

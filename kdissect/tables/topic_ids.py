@@ -30,7 +30,7 @@ _NO_NAMES = KNOWN_NAMES.slice(0, 0)
 
 def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
     """Return the topic ids that stand beside a name (NAMES), each pair once, in their order."""
-    keys, _ = partition_keys(columns)
+    keys, _ = partition_keys(batch.arena, columns)
     both = np.flatnonzero((keys[:, TOPIC] >= 0) & (keys[:, TOPIC_ID] >= 0))
     if not len(both):
         return _NO_NAMES
@@ -43,8 +43,6 @@ def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatc
     ids = uuid_column(batch.arena, keys[both, TOPIC_ID])
     names = text_column(batch.arena, keys[both, TOPIC], keys[both, TOPIC_LENGTH])
     pairs = pa.record_batch([ids, names], schema=NAMES)
-    if ids.null_count:
-        pairs = pairs.take(pa.array(np.flatnonzero(ids.is_valid())))
     return pairs if is_ascii(names) else _distinct(pairs)
 
 

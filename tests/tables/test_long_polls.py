@@ -157,7 +157,7 @@ def test_many_exchanges_wait_as_few_do(name: str, monkeypatch: pytest.MonkeyPatc
             exchanges["request"]["last_byte_ns"][at] -= random.integers(-(10**9), 10**9, len(at))
             exchanges["request"]["last_byte_ns"][at[::7]] = -1
             exchanges["api_key"][at[::3]] = ApiKey.SHARE_FETCH
-            ids = partition_keys(response).keys[:, TOPIC_ID]
+            ids = partition_keys(batch.arena, response).keys[:, TOPIC_ID]
             for start in ids[ids >= 0][:: 5 - changed].tolist() if changed else ():
                 arena[start : start + 16] = QUORUM_TOPIC_ID
             told = [known.copy() for known in history]

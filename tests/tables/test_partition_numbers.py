@@ -20,6 +20,7 @@ from kdissect.protocol.columnar.registers import (
 from kdissect.protocol.columnar.vm_state import OWNER, OWNER_PRESENT, OWNER_WIDTH
 from kdissect.streams.flow_state import ExchangeRow
 from kdissect.tables import partition_numbers as module
+from kdissect.tables.arrow_columns import UUID_BYTES
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_numbers import (
     NUMBERS,
@@ -30,6 +31,8 @@ from kdissect.tables.partition_numbers import (
 )
 
 EXCHANGES, ROWS = 12, 300
+ARENA = np.zeros(200, np.uint8)
+ARENA[::40] = 7
 
 
 def any_side(rng: np.random.Generator) -> PartitionSide:
@@ -42,6 +45,7 @@ def any_side(rng: np.random.Generator) -> PartitionSide:
         rng.integers(0, 1 << 20, ROWS),
     )
     values = wide[:, OWNER_WIDTH:]
+    values[:, ROW_SLOTS["topic_id"]] = rng.integers(0, len(ARENA) - UUID_BYTES, ROWS)
     values[:, ROW_SLOTS["record_set"]] = rng.integers(0, 1 << 40, ROWS)
     table = Table(ROW, wide[:, OWNER], wide[:, OWNER_PRESENT], values)
     rows = table.rows_with("record_set")
@@ -52,9 +56,8 @@ def any_side(rng: np.random.Generator) -> PartitionSide:
     read = SimpleNamespace(
         partitions=table, records=RecordSummaries(summaries, values[:, SUMMARY_AT]), rows=wide
     )
-    return PartitionSide(
-        cast("MessageColumns", SimpleNamespace(columns=read, rows=np.arange(EXCHANGES), derived={}))
-    )
+    columns = SimpleNamespace(columns=read, rows=np.arange(EXCHANGES), derived={})
+    return PartitionSide(ARENA, cast("MessageColumns", columns))
 
 
 @pytest.mark.parametrize("seed", range(8))

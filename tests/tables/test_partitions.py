@@ -12,13 +12,16 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.spark import tasks
 from kdissect.tables import partitions as partitions_module
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.partition_numbers import ALL_OF_FIRST, is_tried
 from kdissect.tables.partitions import SAMPLE_BYTES, call_all, compressed, partners, plain_pairs, row_pairs
+from kdissect.text import format_uuid
 from tests.helpers import recorded
+from tests.helpers.told_capture import Story
 
 ARENA = np.frombuffer(b"ordersclicks", np.uint8)
 TOPICS = {"orders": (0, 6), "clicks": (6, 6)}
@@ -70,6 +73,23 @@ def test_many_rows_have_the_order_of_few(seed: int, monkeypatch: pytest.MonkeyPa
 
 def test_the_loop_for_many_rows_compiles() -> None:
     call_all()
+
+
+def test_a_row_has_the_name_of_either_side_and_the_id_of_either_side(tmp_path: Path) -> None:
+    """A client that deletes a topic by its name sends an id of zeros (KIP-516)."""
+    topic_id, line = bytes(range(16)), (story := Story()).connect()
+    answer = {"name": "orders", "topic_id": topic_id, "error_code": 0}
+    for at_ms, asked in ((10, {"name": None, "topic_id": topic_id}), (20, {"name": "orders"})):
+        line.call(at_ms, 1, ApiKey.DELETE_TOPICS, 6, {"topics": [asked]}, {"responses": [answer]})
+    rows = partitions(Path(story.write(tmp_path / "it.pcap")))
+    assert [(row["topic"], row["topic_id"]) for row in rows] == [("orders", format_uuid(topic_id))] * 2
+
+
+def test_rows_without_a_name_or_an_id_are_found_by_their_partition() -> None:
+    """So a request with very many of them takes no time that grows by the square of their number."""
+    bare = np.array([(-1, -1, -1, number) for number in range(200)], np.int64)
+    exchange = np.zeros(len(bare), np.int64)
+    assert partners(ARENA, bare, exchange, bare[::-1].copy(), exchange).tolist() == list(range(200))[::-1]
 
 
 def test_a_partition_has_one_row_for_each_exchange() -> None:
