@@ -114,6 +114,7 @@ OFFSET_QUERIES = {
 
 FUNCTIONS: Mapping[str | None, Words] = {
     "error": error_name,
+    "config_error": error_name,
     "api_key": api_name,
     "acks": ACKS.get,
     "coordinator_type": COORDINATOR_TYPES.get,

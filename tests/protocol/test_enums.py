@@ -17,6 +17,7 @@ def field(key: ApiKey, half: str, name: str) -> Field:
     [
         (ApiKey.METADATA, "response", "error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (ApiKey.METADATA, "response", "error_code", 999, "UNKNOWN(999)"),
+        (ApiKey.CREATE_TOPICS, "response", "topic_config_error_code", 29, "TOPIC_AUTHORIZATION_FAILED"),
         (ApiKey.API_VERSIONS, "response", "api_key", 1, "Fetch"),
         (ApiKey.FETCH, "request", "isolation_level", 1, "read_committed"),
         (ApiKey.FETCH, "request", "isolation_level", 9, None),

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect import read
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.api_keys import ApiKey
@@ -83,6 +84,31 @@ def test_a_row_has_the_name_of_either_side_and_the_id_of_either_side(tmp_path: P
         line.call(at_ms, 1, ApiKey.DELETE_TOPICS, 6, {"topics": [asked]}, {"responses": [answer]})
     rows = partitions(Path(story.write(tmp_path / "it.pcap")))
     assert [(row["topic"], row["topic_id"]) for row in rows] == [("orders", format_uuid(topic_id))] * 2
+
+
+def test_a_partition_has_its_first_error(tmp_path: Path) -> None:
+    codes = [(6, 0), (0, 121), (6, 121), (0, 0)]
+    told = [
+        {"partition_index": number, "error_code": fetch, "acknowledge_error_code": acknowledge}
+        for number, (fetch, acknowledge) in enumerate(codes)
+    ]
+    (story := Story()).connect().call(
+        10, 1, ApiKey.SHARE_FETCH, 1, {}, {"responses": [{"topic_id": bytes(range(16)), "partitions": told}]}
+    )
+    rows = partitions(Path(story.write(tmp_path / "it.pcap")))
+    assert [row["error_code"] for row in rows] == [6, 121, 6, 0]
+
+
+def test_a_topic_whose_settings_are_hidden_was_created_without_an_error(tmp_path: Path) -> None:
+    """A client may create topics and have no right to read their settings (KIP-525)."""
+    topic = {"name": "orders", "error_code": 0, "topic_config_error_code": 29, "configs": None}
+    (story := Story()).connect().call(
+        10, 1, ApiKey.CREATE_TOPICS, 7, {"topics": [{"name": "orders"}]}, {"topics": [topic]}
+    )
+    path = Path(story.write(tmp_path / "it.pcap"))
+    assert [row["error_name"] for row in partitions(path)] == ["NONE"]
+    (exchange,) = read(path)
+    assert exchange.errors == ()
 
 
 def test_rows_without_a_name_or_an_id_are_found_by_their_partition() -> None:

@@ -14,6 +14,8 @@ Three rules decide what is a row of the partitions table:
   fields of INHERITED may come from the structs around as well.
 A node is a struct with a host and a port, and a node id of its own or of an array element around it.
 
+The row has the first error code of its struct that is not 0, if there are several.
+
 A value of the whole message is the message's own field if it has one with that role, else the first that
 comes.
 """

@@ -108,10 +108,12 @@ def _keep_number(table: Any, row: int, value: int, tally: Any, registers: Any) -
     if keep >= 0 and not (table[row, 4] and tally.present >> keep & 1):
         registers[keep] = value
         tally.present |= 1 << int(keep)
-    if keep_too >= 0:
+    is_error = table[row, 0] == OP_ERROR
+    # A partition may have two error codes: that of a fetch, and that of acknowledgements. The first counts.
+    if keep_too >= 0 and not (is_error and tally.present >> keep_too & 1 and registers[keep_too] != 0):
         registers[keep_too] = value
         tally.present |= 1 << int(keep_too)
-    if table[row, 0] == OP_ERROR:
+    if is_error:
         tally.error_seen = 1
         if value != 0:
             tally.error_count += 1

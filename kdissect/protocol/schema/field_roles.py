@@ -38,6 +38,7 @@ ROLES = {
         "the version of a client library", "span", message="client_software_version"
     ),
     "cluster": Role("the id of a cluster"),
+    "config_error": Role("an error code that says why settings are not shown"),
     "config_value": Role("the value of a setting, which may be a password"),
     "coordinator_key": Role(
         "group or transactional id, by coordinator_type, whose coordinator is requested",
@@ -48,7 +49,7 @@ ROLES = {
     "correlation_id": Role("the number that pairs a response with its request"),
     "current_leader_epoch": Role("leader epoch that a client knows; a broker accepts only its own, or -1"),
     "diverging_offset": Role("the end offset where a follower's log diverges from the leader's"),
-    "error": Role("an error code", row="error_code"),
+    "error": Role("an error code; of a partition the first that is not 0", row="error_code"),
     "error_message": Role("an error in words"),
     "fetch_epoch": Role("the count of requests in a fetch session or share session"),
     "fetch_session": Role("the id of a fetch session"),

@@ -119,7 +119,7 @@ def _element_rows(
 
 
 def _set(row: dict[str, Any], role: str, value: Any) -> None:
-    row[role] = value
+    row[role] = row.get(role) or value if role == "error" else value
     if role == "records":
         summary = summary_of(value)
         if summary["magic"] == 2:

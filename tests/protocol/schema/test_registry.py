@@ -186,7 +186,8 @@ def test_a_name_that_speaks_for_itself_has_its_role(name: str, role: str) -> Non
 def test_every_error_code_has_the_role_and_nothing_else_has() -> None:
     for message in ALL_MESSAGES:
         for path, field in every_field(message):
-            assert (field.role == "error") == field.name.endswith("error_code"), (message.name, path)
+            is_error = field.role in ("error", "config_error")
+            assert is_error == field.name.endswith("error_code"), (message.name, path)
             assert field.role != "error" or (field.type, field.array) == ("int16", False)
 
 
