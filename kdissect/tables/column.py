@@ -25,11 +25,12 @@ class Source(NamedTuple):
     """Source of the values of a column: a column of `protocol.columnar.registers`.
 
     A row of `exchanges` has the value of the message on that side. A row of `partitions` has it of that side
-    if it is there, else of the other; it is a number.
+    if it is there, else of the other unless `alone`; it is a number.
     """
 
     column: str
     side: str  # REQUEST_SIDE or RESPONSE_SIDE
+    alone: bool = False
 
 
 class Column(NamedTuple):

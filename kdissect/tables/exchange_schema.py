@@ -174,8 +174,8 @@ PARTITION_COLUMNS = (
         "high_watermark",
         INT64,
         "high watermark in the response; -1 stays",
-        null=NO_FIELD,
-        source=Source("high_watermark", RESPONSE_SIDE),
+        null="the response has no such field",
+        source=Source("high_watermark", RESPONSE_SIDE, alone=True),  # a follower's request has what it knew
     ),
     Column(
         "log_start_offset",

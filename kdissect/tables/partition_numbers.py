@@ -206,7 +206,9 @@ def plain_numbers(
         "producer_epoch": producer("producer_epoch"),
         "base_sequence": (record("base_sequence"), in_batch),
     } | {
-        column.name: _first_of(column.source.column, *sources[column.source.side])
+        column.name: _first_of(
+            column.source.column, *sources[column.source.side][: 1 if column.source.alone else 2]
+        )
         for column in PARTITION_COLUMNS
         if column.source is not None
     }
@@ -256,6 +258,13 @@ def _put(out: Int64s, present: Bools, place: int, row: int, value: int, is_known
 @jit_inline
 def _has(rows: Int64s, row: int, slot: int) -> bool:
     return bool(row >= 0 and rows[row, OWNER_PRESENT] >> slot & 1)
+
+
+@jit_inline
+def _put_own(out: Int64s, present: Bools, place: int, row: int, slot: int, rows: Int64s, at: int) -> None:
+    """Put a register of row `at` of a table."""
+    is_known = _has(rows, at, slot)
+    _put(out, present, place, row, rows[at, OWNER_WIDTH + slot] if is_known else 0, is_known)
 
 
 @jit_inline
@@ -317,15 +326,7 @@ def fill_numbers(
         _put(out, present, API_KEY_AT, row, api_key, True)
         partition = _key(asked_keys, one, answered_keys, other, PARTITION)
         _put(out, present, PARTITION_AT, row, partition, partition >= 0)
-        has_error = _has(answered, other, ERROR_SLOT)
-        _put(
-            out,
-            present,
-            ERROR_CODE_AT,
-            row,
-            answered[other, OWNER_WIDTH + ERROR_SLOT] if has_error else 0,
-            has_error,
-        )
+        _put_own(out, present, ERROR_CODE_AT, row, ERROR_SLOT, answered, other)
         out[TOPIC_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC)
         out[TOPIC_LENGTH_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC_LENGTH)
         out[TOPIC_ID_AT, row] = _key(asked_keys, one, answered_keys, other, TOPIC_ID)
@@ -347,7 +348,7 @@ def fill_numbers(
             _put_first(out, present, OFFSET_AT, row, OFFSET_SLOT, *sides)
         elif not (in_batch and api_key == ApiKey.FETCH):  # else it is that of the records
             _put(out, present, OFFSET_AT, row, 0, False)
-        _put_first(out, present, HIGH_WATERMARK_AT, row, HIGH_WATERMARK_SLOT, answered, other, asked, one)
+        _put_own(out, present, HIGH_WATERMARK_AT, row, HIGH_WATERMARK_SLOT, answered, other)
         _put_first(out, present, LOG_START_OFFSET_AT, row, LOG_START_SLOT, answered, other, asked, one)
 
 

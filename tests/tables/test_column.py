@@ -119,7 +119,7 @@ def test_a_partition_has_the_value_that_the_plain_codec_reads(column: Column) ->
                     if (text_or_number(partition.get("topic")), partition.get("partition"))
                     == (row["topic"], row["partition"])
                 ]
-                for side in (first, second)
+                for side in ((first,) if column.source.alone else (first, second))
             ]
             if max(map(len, named)) > 1:
                 continue

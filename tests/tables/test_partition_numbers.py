@@ -82,6 +82,19 @@ def test_many_rows_have_the_numbers_of_few(seed: int, monkeypatch: pytest.Monkey
     assert len(plain.tried) or seed
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_the_high_watermark_is_that_of_the_response(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower says in its fetch which one it knows (KIP-1166), and the answer may leave it out."""
+    monkeypatch.setattr(module, "are_many", lambda _rows: many)
+    side = any_side(np.random.default_rng(0))
+    at = np.flatnonzero(side.table.integers("high_watermark").present)[:20]
+    none, exchange = np.full(len(at), -1), np.zeros(len(at), np.int64)
+    exchanges = array_of(new_table(ExchangeRow, EXCHANGES))
+    for pairs, is_known in ((RowPairs(at, none, exchange), False), (RowPairs(none, at, exchange), True)):
+        found = partition_numbers(exchanges, np.arange(EXCHANGES), side, side, pairs).columns
+        assert found["high_watermark"].present.tolist() == [is_known] * 20
+
+
 def test_the_loop_writes_columns_in_the_order_of_their_types() -> None:
     module.call_all()
     places = [getattr(module, f"{name.upper()}_AT") for name in NUMBERS]
