@@ -26,7 +26,9 @@ XERIAL_HEADER = len(XERIAL_MAGIC) + 4 + 4  # two version numbers follow the magi
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_HAS_CONTENT_SIZE, LZ4_HAS_DICTIONARY = 0x08, 0x01
 SNAPPY_RATIO = 22  # three bytes copy 64 at most
-ZSTD_WINDOW = 64 << 20  # the memory that a frame may ask for before it gives a byte; level 19 takes 8 MiB
+# The memory that a frame may ask for before it gives a byte: level 22, Kafka's highest, asks for as much
+# (KIP-390). Its pages are used as bytes are made, so that `limit` bounds them.
+ZSTD_WINDOW = 128 << 20
 MASK = 0xFFFFFFFF
 ZSTD_STEP = 1024  # one block of a few bytes makes 128 KiB: feeding so few bounds what one call can produce
 

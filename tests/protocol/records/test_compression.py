@@ -1,6 +1,8 @@
 """Decompression against what compressed it: every codec and framing, cut, damaged, and far too large."""
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Callable
 from random import Random
 
@@ -89,6 +91,31 @@ def test_bombs_are_given_up() -> None:
     for promise in (b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x08"):
         assert decompress(2, promise) == Damage("snappy: more is promised than the block can hold")
     assert decompress(2, snappy.compress(bytes(1 << 20))) == bytes(1 << 20)
+
+
+def zstd_of_a_window(size_log: int) -> bytes:
+    """Make a zstd frame that asks for a window of this power of two."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=size_log)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return stream.compress(PLAIN) + stream.flush()
+
+
+def test_a_zstd_window_may_be_that_of_the_highest_level() -> None:
+    stream = zstandard.ZstdCompressor(level=22).compressobj()
+    assert decompress(4, stream.compress(PLAIN) + stream.flush()) == PLAIN
+    refused = decompress(4, zstd_of_a_window(28))
+    assert isinstance(refused, Damage)
+    assert "too much memory" in refused.reason
+
+
+def test_a_large_window_takes_no_memory_before_it_is_used() -> None:
+    code = (
+        "import resource; from kdissect.protocol.records.compression import decompress;"
+        "used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = used();"
+        f"assert isinstance(decompress(4, {zstd_of_a_window(27)!r}), bytes); print(used() - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 16 << 10  # KiB
 
 
 def test_unknown_codecs() -> None:
