@@ -68,10 +68,15 @@ class DecodedExchange:
             return
         api = APIS.get(NO_KEY if self.exchange.api_key is None else self.exchange.api_key)
         version = self.exchange.api_version
-        if api is None or version is None or version not in api.versions:
+        if api is None or version is None:
             return
-        if not responses_only and finder(api.request, version, roles) and self.request:
+        is_known = version in api.versions
+        if is_known and not responses_only and finder(api.request, version, roles) and self.request:
             yield from _mentions_of(self.request, finder(api.request, version, roles))
+        if not is_known:  # ApiVersions is answered in version 0 then, and others are not answered
+            version = 0
+            if api.key != ApiKey.API_VERSIONS:
+                return
         if self.exchange.response and finder(api.response, version, roles) and self.response:
             response_version = self.response.version
             yield from _mentions_of(

@@ -48,6 +48,14 @@ def produce() -> Exchange:
     return exchange(0, 3, request(0, 3, PRODUCE), response(0, 3, PRODUCED))
 
 
+def test_an_answer_to_a_version_of_api_versions_that_is_not_known_has_its_error() -> None:
+    asked = request(18, 3, {}).replace(b"\0\x12\0\x03", b"\0\x12\0\x09", 1)
+    answer = response(18, 0, {"error_code": 35, "api_keys": []})
+    assert mentioned(exchange(18, 9, asked, answer), ERRORS) == [35]
+    assert mentioned(exchange(18, 9, asked, response(18, 4, {"error_code": 0})), ERRORS) == []
+    assert mentioned(exchange(0, 99, None, response(0, 3, PRODUCED)), ERRORS) == []
+
+
 def test_a_message_is_decoded_once_and_not_before_it_is_read(
     produce: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:

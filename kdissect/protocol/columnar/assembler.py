@@ -36,8 +36,11 @@ class Op(IntEnum):
     TOPIC = 16  # a topic ends: emit it if it had no partition
     NODE = 17  # emit a broker
     FALLBACK = 18  # row: go there if the next int16 is 35, see API_VERSIONS
-    END = 19  # zero bytes that may follow: the message must end here
+    END = 19  # zero bytes that may follow: the message must end here; NOT_KNOWN: what follows is not known
     BLOCK = 20  # size, rows: if that many bytes are there, the next rows need no checks; see `with_blocks`
+
+
+NOT_KNOWN = -1
 
 
 class Prefix(IntEnum):

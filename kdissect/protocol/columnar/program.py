@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.columnar.assembler import Assembler, Op, Prefix, Program
+from kdissect.protocol.columnar.assembler import NOT_KNOWN, Assembler, Op, Prefix, Program
 from kdissect.protocol.columnar.registers import (
     BROKER,
     BROKER_SLOTS,
@@ -51,6 +51,8 @@ from kdissect.protocol.schema.registry import (
 def compile_message(key: int, version: int, response: bool) -> Program:
     """Return the program of a request or a response in one version, header included.
 
+    An answer of ApiVersions in a version that is not known has one too, since it may be of version 0.
+
     >>> print(show(compile_message(12, 0, response=True)))
     0 SKIP 4 0 0 0 header.correlation_id
     1 ERROR 2 -1 -1 0 error_code
@@ -63,7 +65,10 @@ def compile_message(key: int, version: int, response: bool) -> Program:
     falls_back = response and key == ApiKey.API_VERSIONS and version > 0
     if falls_back:
         fallback = assembler.add(Op.FALLBACK, "error_code")
-    _compile_body(assembler, message, version)
+    if version in message.versions:
+        _compile_body(assembler, message, version)
+    else:
+        assembler.add(Op.END, "", NOT_KNOWN)
     if falls_back:  # a broker that does not know the version answers in version 0 (KIP-511)
         assembler.set(fallback, 0, assembler.here)
         _compile_body(assembler, message, 0)

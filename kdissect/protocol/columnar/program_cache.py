@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.assembler import Program, with_blocks
 from kdissect.protocol.columnar.program import compile_message
 from kdissect.protocol.columnar.vm_state import UNKNOWN_KEY, UNKNOWN_VERSION
@@ -38,6 +39,8 @@ class ProgramCache:
         for key, api in APIS.items():
             self.firsts[:, key] = -UNKNOWN_VERSION
             self.firsts[:, key, api.versions.start : api.versions.stop] = NOT_COMPILED
+        # A broker may answer in version 0, whatever it was asked (KIP-511).
+        self.firsts[1, ApiKey.API_VERSIONS] = NOT_COMPILED
 
     def entries(
         self, api_key: NDArray[np.int16], api_version: NDArray[np.int16], response: NDArray[np.bool_]

@@ -50,6 +50,7 @@ from kdissect.protocol.columnar.vm_state import (
     ROW_FIRST,
     TAG_ORDER,
     TAG_SIZE,
+    UNKNOWN_VERSION,
     VERDICT_WIDTH,
 )
 from kdissect.protocol.columnar.vm_values import op_block, op_value, read_size, size_fault
@@ -206,7 +207,12 @@ def _op_enter(tally: Any, forgotten: int, is_topic: bool) -> None:
 
 @jit_inline
 def _op_end(arena: Any, offset: int, trailing: int, readable: int, limit: int) -> int:
-    """Return the fault of a message that ends here, or `trailing` bytes of an empty array behind here."""
+    """Return the fault of a message that ends here, or `trailing` bytes of an empty array behind here.
+
+    A negative number says that nobody knows what stands here.
+    """
+    if trailing < 0:
+        return UNKNOWN_VERSION
     ends = offset == limit or (offset + trailing == limit == readable and int32_at(arena, offset) == 0)
     return NONE if ends else LEFT_OVER
 

@@ -284,6 +284,19 @@ def test_api_versions_falls_back_to_version_0() -> None:
     assert columns.error_code.tolist() == [35] * len(APIS[18].versions)
 
 
+@pytest.mark.parametrize("version", [APIS[18].versions[-1] + 1, 70, 32767])
+def test_api_versions_of_a_version_that_is_not_known_falls_back_too(version: int) -> None:
+    body = encode_response(18, 0, {"correlation_id": 9}, {"error_code": 35, "api_keys": []})
+    good = encode_response(18, 3, {"correlation_id": 9}, {"error_code": 0, "api_keys": []})
+    columns, _ = read_frames([Frame(data, 18, version, True) for data in (body, good, body[:5])])
+    assert [columns.fault_text(at) for at in range(3)] == [
+        None,
+        "API version not known at byte 4",
+        "API version not known at byte 4",
+    ]
+    assert (columns.error_code.tolist(), columns.has_error.tolist()) == ([35, 0, 0], [True, False, False])
+
+
 @pytest.mark.parametrize("version", [2, 3, 9, 13])
 def test_records_and_their_producers(version: int) -> None:
     batch = bytearray(record_set(2, 0))
