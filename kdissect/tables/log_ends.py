@@ -2,9 +2,10 @@
 
 In come the fetches of a batch with the partitions that their messages name, out goes for each answered fetch
 the time at which the connection last learned that none of the returned records existed. That is so if an
-earlier response gave a high watermark at or below the first offset that is returned now. A response of a
-fetch session leaves out the partitions that did not change (KIP-227), so it confirms their ends too, unless
-the next request names them anew. Nothing is known before the first response of a connection.
+earlier response gave a high watermark at or below the first offset that is returned now. A reader of
+committed records gets none behind the last stable offset, which is the end for it. A response of a fetch
+session leaves out the partitions that did not change (KIP-227), so it confirms their ends too, unless the
+next request names them anew. Nothing is known before the first response of a connection.
 
 `MOST_ENDS` bounds the memory. A partition beyond it is not known.
 """
@@ -28,12 +29,14 @@ from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
 
 FIRST_ENDS, MOST_ENDS = 1 << 10, 1 << 20
 UNKNOWN = -1
+READ_COMMITTED = 1
 RECORD_SET_SLOT, HIGH_WATERMARK_SLOT = ROW_SLOTS["record_set"], ROW_SLOTS["high_watermark"]
+LAST_STABLE_SLOT = ROW_SLOTS["last_stable_offset"]
 KEY, END, TIME, NAMED, OWNER, WIDTH = range(6)
 """Columns of what is remembered of a partition of a connection.
 
-The hash of both, the high watermark, the time of the response that named it, the fetch that named it anew,
-the row of the connection.
+The hash of both, the end for this reader, the time of the response that named it, the fetch that named it
+anew, the row of the connection.
 """
 
 
@@ -81,6 +84,19 @@ def _first_offset(rows: Int64s, summaries: Int64s, row: int) -> int:
     return UNKNOWN
 
 
+@jit_inner
+def _end(rows: Int64s, row: int, isolation: int) -> int:
+    """Return the offset behind the last record that a reader may get by a row, UNKNOWN if it does not say."""
+    if not rows[row, OWNER_PRESENT] >> HIGH_WATERMARK_SLOT & 1:
+        return UNKNOWN
+    end = rows[row, OWNER_WIDTH + HIGH_WATERMARK_SLOT]
+    if isolation == READ_COMMITTED and rows[row, OWNER_PRESENT] >> LAST_STABLE_SLOT & 1:
+        stable = rows[row, OWNER_WIDTH + LAST_STABLE_SLOT]
+        if stable >= 0 and stable < end:
+            return stable
+    return end
+
+
 @jit
 def follow_ends(
     arena: Bytes,
@@ -98,12 +114,12 @@ def follow_ends(
 ) -> int:
     """Fill `since` and `previous` by exchange, and enter what responses say. Return the new entries.
 
-    `fetches` has exchange, connection, serial number and time of the response. Keys have the columns of
-    `partition_keys`. `rows` are the partition rows of responses, with `summaries` of their records.
+    `fetches` has exchange, connection, serial number, time of the response and isolation level. Keys have the
+    columns of `partition_keys`. `rows` are the partition rows of responses, `summaries` those of records.
     """
     entered, request, response = 0, 0, 0
     for row in range(len(fetches)):
-        exchange, connection, serial, time = fetches[row]
+        exchange, connection, serial, time, isolation = fetches[row]
         seed = hash_number(connection)
         own = _slot(ends, seed)
         if ends[own, KEY] == UNKNOWN and entered < room:
@@ -133,8 +149,7 @@ def follow_ends(
                 ends[slot, KEY], ends[slot, OWNER], is_old = key, connection, True
                 entered += 1
             if is_old:
-                has_end = rows[response, OWNER_PRESENT] >> HIGH_WATERMARK_SLOT & 1
-                ends[slot, END] = rows[response, OWNER_WIDTH + HIGH_WATERMARK_SLOT] if has_end else UNKNOWN
+                ends[slot, END] = _end(rows, response, isolation)
                 ends[slot, TIME] = time
             response += 1
         if has_records and is_known:
@@ -171,10 +186,9 @@ class LogEnds:
             return FetchHistory(since, previous)
         serials = self._serial + np.arange(len(rows))
         self._serial += len(rows)
-        fetches = np.stack(
-            [rows, exchanges["connection"][rows], serials, exchanges["response"]["first_byte_ns"][rows]],
-            axis=1,
-        ).astype(np.int64)
+        connection, time = exchanges["connection"][rows], exchanges["response"]["first_byte_ns"][rows]
+        isolation = request.integers("isolation_level")[0][rows]
+        fetches = np.stack([rows, connection, serials, time, isolation], axis=1).astype(np.int64)
         asked, answered = (partition_keys(batch.arena, columns) for columns in (request, response))
         room = self.make_room(len(answered.keys) + len(rows))
         self._entered += follow_ends(

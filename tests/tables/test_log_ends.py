@@ -76,6 +76,20 @@ def test_a_session_confirms_partitions_that_it_does_not_name(story: Story, tmp_p
     assert times(followed(story.write(tmp_path / "it.pcap")).at_end_since) == [None, None, 1020, 510]
 
 
+def test_the_end_for_a_reader_of_committed_records_is_the_last_stable_offset(
+    story: Story, tmp_path: Path
+) -> None:
+    for isolation, stable in ((1, 42), (1, -1), (0, 42)):
+        line = story.connect(f"10.1.0.{len(story.lines)}")
+        request = {"max_wait_ms": 500, "min_bytes": 1, "isolation_level": isolation, "topics": []}
+        for at_ms, records in ((10, b""), (520, batch(42))):
+            partition = {"partition_index": 0, "high_watermark": 99, "records": records}
+            topics = [{"topic": "orders", "partitions": [partition | {"last_stable_offset": stable}]}]
+            line.call(at_ms, 84, ApiKey.FETCH, 7, request, {"responses": topics})
+    known = times(followed(story.write(tmp_path / "it.pcap")).at_end_since)
+    assert sorted(known, key=str) == [94, None, None, None, None, None]
+
+
 def test_connections_know_nothing_of_each_other(story: Story, tmp_path: Path) -> None:
     one, other = story.connect(), story.connect("10.1.0.2")
     fetch(one, 10, 500, {0: 42}, {0: (42, b"")})

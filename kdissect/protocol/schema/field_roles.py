@@ -62,8 +62,11 @@ ROLES = {
     ),
     "host": Role("the host name or address where a node or client listens", "span", broker="host"),
     "instance": Role("the group.instance.id of a static member"),
+    "isolation": Role("which transactions a reader sees: 0 all, 1 committed ones", message="isolation_level"),
     "last_offset": Role("the last of a range of record offsets"),
-    "last_stable_offset": Role("the offset before which every transaction has ended"),
+    "last_stable_offset": Role(
+        "the offset before which every transaction has ended", row="last_stable_offset"
+    ),
     "leader_epoch": Role("the epoch of a partition's leader, now or when a record was written"),
     "log_end_offset": Role("the offset after the last record of a replica"),
     "log_start_offset": Role("the offset of the first record that is still there", row="log_start_offset"),
