@@ -120,7 +120,7 @@ EXCHANGE_COLUMNS = (
         "group_id",
         TEXT,
         "group of the request",
-        null=NO_FIELD,
+        null="the message has no such field, or names several groups",
         names="group",
     ),
     Column(

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_mask import in_apis
+from kdissect.protocol.columnar.field_reader import FieldReader
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.protocol.visitor import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
@@ -24,10 +26,28 @@ from kdissect.tables.header_columns import CaptureFiles, header_columns
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.message_list import list_messages
 from kdissect.tables.schemas import EXCHANGES
 
 COORDINATOR_ROLES = {"group": GROUP_COORDINATOR, "transactional_id": TRANSACTION_COORDINATOR}
 """The role of the name in FindCoordinator by its key_type."""
+
+MANY_GROUPS = frozenset(
+    {
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    }
+)
+"""Requests that may name several groups, in one of the arrays of GROUP_ARRAYS."""
+GROUP_ARRAYS = FieldReader(
+    dict.fromkeys(("groups", "groups_names", "group_ids", "coordinator_keys"), "groups"), response=False
+)
 
 _NO_ERROR = pa.array([error_name(0)], pa.string())
 
@@ -79,7 +99,7 @@ def exchange_rows(
         "error_name": error_names(code, has_error),
         "error_count": number_column(response.spread(response.columns.error_count, 0), has_error, pa.int32()),
         "replica_id": number_column(replica, is_replica & (replica >= 0), pa.int32()),
-        "group_id": coded_spans(batch.arena, *_named(exchanges["api_key"], request, "group")),
+        "group_id": coded_spans(batch.arena, *_the_group(batch, request)),
         "generation": number_column(generation, joined & (generation >= 0), pa.int32()),
         "transactional_id": coded_spans(
             batch.arena, *_named(exchanges["api_key"], request, "transactional_id")
@@ -92,6 +112,22 @@ def exchange_rows(
     has_fault = np.zeros(len(exchanges), bool)
     has_fault[list(faults)] = True
     return rows, has_fault
+
+
+def _the_group(batch: ExchangeBatch, request: MessageColumns) -> tuple[Int64s, Int64s]:
+    """Return the span of the group of each request; none if it names several: an error is of one of them."""
+    keys = batch.exchanges["api_key"]
+    start, length = _named(keys, request, "group")
+    rows = np.flatnonzero(in_apis(keys, MANY_GROUPS) & (start >= 0))
+    if not len(rows):
+        return start, length
+    versions = batch.exchanges["api_version"][rows].astype(np.int16)
+    spans = list_messages(batch.exchanges, REQUEST_SIDE, rows).spans
+    found = GROUP_ARRAYS.read(batch.arena, spans, keys[rows].astype(np.int16), versions)
+    several = rows[found.counts("groups") > 1]
+    start, length = start.copy(), length.copy()
+    start[several], length[several] = -1, 0
+    return start, length
 
 
 def _named(keys: Int64s, request: MessageColumns, role: str) -> tuple[Int64s, Int64s]:

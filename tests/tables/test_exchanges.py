@@ -1,13 +1,21 @@
 """Rows of exchanges are consistent in themselves."""
 
 from collections import defaultdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.capture.scan import scan_split
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
-from kdissect.protocol.schema.registry import api_name
-from kdissect.tables.exchanges import distinct, error_names
+from kdissect.protocol.schema.registry import APIS, api_name
+from kdissect.tables.build import dissect_batches
+from kdissect.tables.exchanges import MANY_GROUPS, distinct, error_names
 from tests.helpers import recorded
+from tests.helpers.told_capture import Story
 
 NAME = "refusals.pcapng"
 
@@ -27,6 +35,41 @@ def test_names_belong_to_keys_and_codes() -> None:
     for row in rows:
         assert row["api_name"] == (None if row["api_key"] is None else api_name(row["api_key"]))
         assert row["error_name"] == (None if row["error_code"] is None else error_name(row["error_code"]))
+
+
+def test_a_request_for_several_groups_has_no_group_of_its_own(tmp_path: Path) -> None:
+    line = (story := Story()).connect()
+    asked: list[tuple[ApiKey, int, dict[str, Any]]] = [
+        (ApiKey.OFFSET_FETCH, 8, {"groups": [{"group_id": "one"}]}),
+        (ApiKey.OFFSET_FETCH, 8, {"groups": [{"group_id": "one"}, {"group_id": "two"}]}),
+        (ApiKey.OFFSET_FETCH, 7, {"group_id": "one", "topics": []}),
+        (ApiKey.DESCRIBE_GROUPS, 4, {"groups": ["one"]}),
+        (ApiKey.DESCRIBE_GROUPS, 4, {"groups": ["one", "two"]}),
+        (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["one", "two"]}),
+        (ApiKey.FIND_COORDINATOR, 4, {"coordinator_keys": ["one"]}),
+        (ApiKey.FIND_COORDINATOR, 4, {"coordinator_keys": ["one", "two"]}),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 0, {"group_ids": ["one", "two"]}),
+    ]
+    for number, (key, version, request) in enumerate(asked):
+        line.ask(10.0 + number, key, version, request)
+    splits = index_captures(open_inputs([story.write(tmp_path / "it.pcap")], "").files).splits
+    found = [
+        row["group_id"]
+        for batch in dissect_batches((scan_split(split) for split in splits), splits)
+        if "exchanges" in batch
+        for row in batch["exchanges"].to_pylist()
+    ]
+    assert found == ["one", None, "one", "one", None, None, "one", None, None]
+
+
+def test_every_request_that_names_groups_in_an_array_is_known() -> None:
+    arrays = {
+        key
+        for key, api in APIS.items()
+        for field in api.request.fields
+        if field.array and "group" in {field.role, *(inner.role for inner in field.fields)}
+    }
+    assert arrays | {ApiKey.FIND_COORDINATOR} == MANY_GROUPS
 
 
 def test_ordinals_of_a_connection_have_no_gap() -> None:
