@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -29,6 +29,7 @@ from kdissect.report.build import (
 from kdissect.report.build.build_report import build_report
 from kdissect.report.build.page.page_data import make_page_data
 from kdissect.report.model.plain import to_plain
+from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import merge, summarise
 from kdissect.report.render import comparison_text as comparison_lines
 from kdissect.report.render import report_text, topic_clients_text, upgrade_text
@@ -37,9 +38,10 @@ from kdissect.report.render.json import to_json
 from kdissect.report.render.terminal import Terminal
 from kdissect.tables.arrow_columns import escape_csv_batch
 from kdissect.text import FORMULA_STARTS, OBEYED
-from tests.helpers import recorded
+from tests.helpers import recorded, report_rows
 from tests.helpers.handmade_capture import write_capture
 from tests.helpers.run_pairs import error, pair, run
+from tests.report.findings import test_clients, test_groups, test_network, test_responses, test_security
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[31m",
@@ -54,6 +56,10 @@ HOSTILE = (
     "\r=1\n=2",
 )
 WIDE = Terminal(200, colour=False, unicode=True, full=True)
+ASCII = Terminal(80, colour=False, unicode=False, full=True)
+SHOWS_NAMES = {"rebalance_storm", "transactions_open", "authentication_failed", "kafka_4_refuses"}
+"""Findings whose title or evidence holds names beside the subject."""
+
 CLOSED = (
     "protocol",
     "status",
@@ -79,11 +85,11 @@ CLOSED = (
 )
 
 
-def renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def renamed(batch: pa.RecordBatch, prefixes: Sequence[str] = HOSTILE) -> pa.RecordBatch:
     """Replace every name in a batch of a table by a hostile one; equal names by equal ones."""
 
     def hostile(name: str | None) -> str | None:
-        return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
+        return None if name is None else prefixes[sum(name.encode()) % len(prefixes)] + name
 
     columns = [
         pa.array([hostile(name) for name in column.to_pylist()], pa.string())
@@ -111,6 +117,24 @@ def analysed() -> tuple[Any, Any, Any]:
     partial = merge(summarise(batch, grid) for batch in tables())
     facts = replace(summary.capture, files=HOSTILE, warnings=tuple(f"{name}: cut" for name in HOSTILE))
     return build_report(partial, facts), partial, grid
+
+
+def of_findings(*_: object) -> str:
+    """Every finding that a few rows show, with hostile names in its rows."""
+    named, shown = set(), []
+    for module in (test_clients, test_groups, test_network, test_responses, test_security):
+        for case in module.CASES.values():
+            hostile = {
+                name: pa.Table.from_batches(
+                    [renamed(batch, ["".join(HOSTILE[:4])]) for batch in table.to_batches()], table.schema
+                )
+                for name, table in report_rows.tables(*case.fires[:3]).items()
+            }
+            summary = build_report(summarise(hostile), CaptureFacts())
+            named |= {finding.name for finding in summary.findings}
+            shown += [report_text.render(summary, terminal) for terminal in (WIDE, ASCII)]
+    assert named >= SHOWS_NAMES
+    return "".join(shown)
 
 
 def of_sql(format: str) -> Callable[[pytest.CaptureFixture[str]], str]:
@@ -275,6 +299,7 @@ def lines(found: Iterable[str]) -> str:
 
 TERMINAL: dict[str, Callable[..., str]] = {
     "report": lambda *_: report_text.render(analysed()[0], WIDE),
+    "findings": of_findings,
     "report in JSON": lambda *_: to_json(analysed()[0]),
     "who": lambda *_: topic_clients_text.render(
         find_topic_clients.find_topic_clients(analysed()[0], "*"), WIDE

@@ -57,7 +57,7 @@ def render(comparison: Comparison, terminal: Terminal) -> str:
         terminal.paint(f"before  {terminal.escape(comparison.before)}", BOLD),
         terminal.paint(f"now     {terminal.escape(comparison.after)}", BOLD),
         "",
-        heading(f"By {comparison.by}", note, terminal),
+        heading(f"By {terminal.escape(comparison.by)}", note, terminal),
         *table_lines(COLUMNS, rows, terminal),
     ]
     for title, changes in (

@@ -66,15 +66,19 @@ def _in_full(finding: Finding, terminal: Terminal) -> list[str]:
 def _evidence(row: Evidence, terminal: Terminal) -> list[str]:
     """Return who, how often, what, when and in which packet; long names lose their middle."""
     subject = truncate(terminal.escape(row.subject), _room(terminal) // 2, terminal.ellipsis)
-    times = "×" if terminal.unicode else "x"
-    tail = terminal.show(f" {times}{format_count(row.count)} · {row.detail}{_location(row, terminal)}")
+    tail = terminal.sentence(f" ×{format_count(row.count)} · {row.detail}{_location(row, terminal)}")
     if display_width(subject) + display_width(tail) <= _room(terminal):
         return [INDENT + subject + tail]
-    return [INDENT + subject, *(INDENT + "  " + line for line in _folded(tail.strip(), terminal))]
+    return [INDENT + subject, *(INDENT + "  " + line for line in _wrapped(tail.strip(), terminal))]
 
 
 def _folded(text: str, terminal: Terminal) -> list[str]:
-    return textwrap.wrap(terminal.show(text), _room(terminal) - 2)
+    """Return a sentence in lines; titles and details hold names from the capture."""
+    return _wrapped(terminal.sentence(text), terminal)
+
+
+def _wrapped(escaped: str, terminal: Terminal) -> list[str]:
+    return textwrap.wrap(escaped, _room(terminal) - 2)
 
 
 def _room(terminal: Terminal) -> int:

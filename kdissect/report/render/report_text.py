@@ -100,7 +100,7 @@ def _reasons(incident: Incident) -> list[str]:
 
 
 def _sentence(text: str, terminal: Terminal) -> list[str]:
-    return textwrap.wrap(terminal.show(terminal.escape(text)), terminal.width - len(INDENT) - 2)
+    return textwrap.wrap(terminal.sentence(text), terminal.width - len(INDENT) - 2)
 
 
 AMOUNT_WIDTH, SHARE_WIDTH = 9, 6
@@ -114,7 +114,7 @@ def quality(summary: Summary, terminal: Terminal) -> list[str]:
         lines.append(heading("Capture quality", "what is missing or uncertain in this capture", terminal))
         lines += [line for counter in summary.doubts for line in _counter(counter, terminal)]
     for warning in summary.capture.warnings:
-        folded = _folded("! " + terminal.escape(warning), terminal.width - 2)
+        folded = _folded("! " + terminal.sentence(warning), terminal.width - 2)
         lines += [" " + terminal.paint(line, YELLOW) for line in folded]
     return lines + legend(summary, terminal)
 
@@ -124,7 +124,7 @@ def _counter(counter: QualityCounter, terminal: Terminal) -> list[str]:
     amount = format_size(counter.count) if is_size else format_count(counter.count)
     share = format_share(counter.count / counter.of) if counter.of else ""
     indent = AMOUNT_WIDTH + SHARE_WIDTH + 4
-    first, *rest = _folded(counter.means, terminal.width - indent - 1)
+    first, *rest = _folded(terminal.sentence(counter.means), terminal.width - indent - 1)
     painted = terminal.paint(amount.rjust(AMOUNT_WIDTH), YELLOW)
     figures = f" {painted} {terminal.paint(share.rjust(SHARE_WIDTH), DIM)}"
     return [f"{figures}  {first}", *(" " * indent + line for line in rest)]

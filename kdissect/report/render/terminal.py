@@ -14,8 +14,8 @@ RESET = "\x1b[0m"
 BOLD, DIM, RED, YELLOW, GREEN, CYAN = "1", "2", "31", "33", "32", "36"
 """Styles: SGR numbers (ECMA-48), which may be joined by semicolons."""
 
-SPECIAL = "µ·…→─✓▁█"
-ASCII = str.maketrans({"µ": "u", "·": "|", "…": "..", "→": ">", "–": "-", "─": "-", "✓": "ok"})
+SPECIAL = "µ·…→─✓▁█×"
+ASCII = str.maketrans({"µ": "u", "·": "|", "…": "..", "→": ">", "–": "-", "─": "-", "✓": "ok", "×": "x"})
 """ASCII in place of the characters that reports use beyond it."""
 
 
@@ -54,6 +54,13 @@ class Terminal:
         if text is None:
             return "-"
         return escape(text, ascii_only=not self.unicode) or '""'
+
+    def sentence(self, text: str) -> str:
+        """Return a sentence of the report, which may hold names from the capture, as `escape` does.
+
+        A sentence has no words of its own that `escape` changes.
+        """
+        return escape(self.show(text), ascii_only=not self.unicode)
 
     @property
     def ellipsis(self) -> str:
