@@ -108,8 +108,11 @@ def more_often(before: int, of_before: int, after: int, of_after: int) -> str:
 
 
 def wilson(count: int, of: int) -> tuple[float, float]:
-    """Return the Wilson score interval of a share, at the confidence of `aggregate.confidence`."""
-    part, weight = count / of, Z * Z / of
+    """Return the Wilson score interval of a share, at the confidence of `aggregate.confidence`.
+
+    More than all count as all: reports of other versions count errors that are no calls.
+    """
+    part, weight = min(count / of, 1.0), Z * Z / of
     middle, reach = part + weight / 2, Z * sqrt(part * (1 - part) / of + weight / of / 4)
     return (middle - reach) / (1 + weight), (middle + reach) / (1 + weight)
 

@@ -224,7 +224,7 @@ class ProfileRow:
     """Name of the row: versions, host and software, node, or API."""
     exchanges: int
     error_responses: int
-    """Responses with an error code, at the top or anywhere inside."""
+    """Responses with an error code, at the top or anywhere inside; of a topic, partitions with an error."""
     unanswered: int
     throttled: int
     doubtful: int

@@ -76,6 +76,12 @@ def test_wilson_as_books_print_it():
     assert more_often(0, 0, 1, 1) == more_often(0, 10, 0, 10) == ""
 
 
+def test_more_errors_than_calls_count_as_all():
+    """A topic has an error for each partition, so a call may have several."""
+    assert wilson(30, 10) == wilson(10, 10)
+    assert more_often(1, 10, 30, 10) == "more"
+
+
 def test_client_software_that_changed():
     after = json_report(FAST)
     before = json.loads(json.dumps(after).replace("2.6.1", "2.3.0"))
