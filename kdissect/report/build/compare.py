@@ -1,9 +1,10 @@
 """Two reports, row by row: what got slower, what fails now, which clients and findings came and went."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import sqrt
 from operator import ne
-from typing import Any
+from typing import Any, TypeAlias
 
 from kdissect.report.aggregate.confidence import Z
 from kdissect.report.model.comparison import (
@@ -16,6 +17,8 @@ from kdissect.report.model.comparison import (
 from kdissect.report.wording import NO_CLIENT_ID, counted, software_text
 
 PlainReport = Mapping[str, Any]
+RowKey: TypeAlias = tuple[str | None, str | None]
+NumberedKey: TypeAlias = tuple[str | None, str | None, int]
 LIKELY_VALUES, LIKELY_TIMES, LIKELY_NS = 20, 3, 100_000_000
 """Values on either side, how many times as long, and how much longer a percentile is to be likely slower."""
 
@@ -38,12 +41,30 @@ def compare(before: PlainReport, after: PlainReport) -> Comparison:
 
 def _rows(before: PlainReport, after: PlainReport) -> Iterator[ComparisonRow]:
     by = before["profile"]["by"]
-    old, new = ({_key(row, by): row for row in report["profile"]["rows"]} for report in (before, after))
+    sides = [report["profile"]["rows"] for report in (before, after)]
+    times = (Counter(_key(row, by) for row in rows) for rows in sides)
+    repeated = {key for counts in times for key, count in counts.items() if count > 1}
+    old, new = (_by_key(rows, by, repeated) for rows in sides)
     for key in (*new, *(key for key in old if key not in new)):
         yield _row(key[0], old.get(key), new.get(key), by)
 
 
-def _key(row: PlainReport, by: str) -> tuple[str | None, str | None]:
+def _by_key(rows: Sequence[PlainReport], by: str, repeated: set[RowKey]) -> dict[NumberedKey, PlainReport]:
+    """Return the rows by their keys, with all details where a key is repeated, and numbered.
+
+    Clients of one host differ in software only, and connections of a port that is used again in nothing.
+    """
+    found: dict[NumberedKey, PlainReport] = {}
+    numbers: Counter[RowKey] = Counter()
+    for row in rows:
+        key = _key(row, by)
+        full = (row["label"], row["detail"]) if key in repeated else key
+        found[*full, numbers[full]] = row
+        numbers[full] += 1
+    return found
+
+
+def _key(row: PlainReport, by: str) -> RowKey:
     """Return what makes two rows the same: versions and software of a row may change, hosts may not."""
     detail = row["detail"] or ""
     if by == "topic":

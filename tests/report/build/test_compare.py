@@ -82,6 +82,32 @@ def test_more_errors_than_calls_count_as_all():
     assert more_often(1, 10, 30, 10) == "more"
 
 
+def rows_of(by, *rows):
+    """A report whose profile has these (label, detail, calls)."""
+    some = json_report(FAST)
+    (row,) = some["profile"]["rows"]
+    own = [row | {"label": label, "detail": detail, "exchanges": calls} for label, detail, calls in rows]
+    return some | {"profile": some["profile"] | {"by": by, "rows": own}}
+
+
+def calls_of(comparison):
+    return [(row.detail, row.calls_before, row.calls_after) for row in comparison.rows]
+
+
+def test_clients_of_one_host_that_differ_in_software_are_rows_of_their_own():
+    two = rows_of("client", ("app", "h1, java 3.9", 20), ("app", "h1, librdkafka 2.6", 30))
+    assert calls_of(compare(two, two)) == [("h1, java 3.9", 20, 20), ("h1, librdkafka 2.6", 30, 30)]
+    one = rows_of("client", ("app", "h1, java 3.9", 20))
+    assert calls_of(compare(one, two)) == [("h1, java 3.9", 20, 20), ("h1, librdkafka 2.6", 0, 30)]
+    newer = rows_of("client", ("app", "h1, java 4.0", 25))
+    assert calls_of(compare(one, newer)) == [("h1, java 4.0", 20, 25)]
+
+
+def test_connections_of_a_port_that_is_used_again_are_rows_of_their_own():
+    again = rows_of("connection", ("h1:40000 > b1:9092", "app", 20), ("h1:40000 > b1:9092", "app", 5))
+    assert calls_of(compare(again, again)) == [("app", 20, 20), ("app", 5, 5)]
+
+
 def test_client_software_that_changed():
     after = json_report(FAST)
     before = json.loads(json.dumps(after).replace("2.6.1", "2.3.0"))
