@@ -41,6 +41,9 @@ COLUMNS = (
     TableColumn("now", drop=1),
     TableColumn("", right=False),
 )
+DETAIL = TableColumn("", right=False, shortest=20)
+"""What tells rows of one label apart: the API of a topic, host and software of a client."""
+
 CHANGE_COLUMNS = (
     TableColumn("", right=False),
     TableColumn("", right=False, shortest=16),
@@ -52,13 +55,15 @@ CHANGE_COLUMNS = (
 def render(comparison: Comparison, terminal: Terminal) -> str:
     """Return the comparison as text that ends with a newline."""
     note = f"slower or faster: {CONFIDENCE:.0%} confidence intervals do not overlap"
-    rows = [_row(row, terminal) for row in comparison.rows]
+    named = len({row.label for row in comparison.rows}) == len(comparison.rows) and comparison.by != "topic"
+    columns = COLUMNS if named else (COLUMNS[0], DETAIL, *COLUMNS[1:])
+    rows = [_row(row, terminal, with_detail=not named) for row in comparison.rows]
     lines = [
         terminal.paint(f"before  {terminal.escape(comparison.before)}", BOLD),
         terminal.paint(f"now     {terminal.escape(comparison.after)}", BOLD),
         "",
         heading(f"By {terminal.escape(comparison.by)}", note, terminal),
-        *table_lines(COLUMNS, rows, terminal),
+        *table_lines(columns, rows, terminal),
     ]
     for title, changes in (
         ("Errors", comparison.errors),
@@ -74,9 +79,11 @@ def render(comparison: Comparison, terminal: Terminal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(row: ComparisonRow, terminal: Terminal) -> list[TableCell]:
+def _row(row: ComparisonRow, terminal: Terminal, *, with_detail: bool) -> list[TableCell]:
+    detail = [TableCell(terminal.escape(row.detail), DIM)] if with_detail else []
     cells = [
         TableCell("-" if row.label is None else terminal.escape(row.label), CYAN),
+        *detail,
         TableCell(format_count(row.calls_before)),
         TableCell(format_count(row.calls_after)),
     ]

@@ -31,3 +31,16 @@ def test_the_largest_change_is_named_first():
     lines = render(compare(before, after), Terminal(160, full=False)).splitlines()
     (line,) = [line for line in lines if "Produce" in line and "likely slower" in line]
     assert line.index("likely slower p99 (×17.7)") < line.index("faster p50")
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_rows_of_one_topic_name_their_api(width):
+    some = json_report(FAST)
+    (row,) = some["profile"]["rows"]
+    rows = [row | {"label": "orders", "detail": api} for api in ("Produce", "Fetch")]
+    topics = some | {"profile": some["profile"] | {"by": "topic", "rows": rows}}
+    lines = [
+        line for line in render(compare(topics, topics), Terminal(width)).splitlines() if "orders" in line
+    ]
+    assert ["Produce" in lines[0], "Fetch" in lines[1], len(lines)] == [True, True, 2]
+    assert max(map(display_width, lines)) <= width
