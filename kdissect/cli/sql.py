@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -196,7 +196,7 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.N
         TableColumn(terminal.escape(name), right=right, shortest=0 if right else 8)
         for name, right in zip(columns, numbers, strict=True)
     ]
-    cells = [[TableCell(_plain(value, terminal.escape)) for value in row] for row in shown]
+    cells = [[TableCell(_plain(value, terminal.escape, "{:.6g}".format)) for value in row] for row in shown]
     sys.stdout.write("\n".join(line.removeprefix(" ") for line in table_lines(table, cells, terminal)) + "\n")
     if len(first) > most:
         notify(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")
@@ -240,7 +240,8 @@ def _in_json(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
-def _plain(value: Any, text: Any) -> str:
+def _plain(value: Any, text: Any, number: Callable[[float], str] = repr) -> str:
+    """Return a value as text, a float with all its digits unless `number` says otherwise."""
     if value is None:
         return "null"
     if isinstance(value, dict | list):
@@ -250,7 +251,7 @@ def _plain(value: Any, text: Any) -> str:
     return (
         str(value)
         if isinstance(value, int)
-        else f"{value:.6g}"
+        else number(value)
         if isinstance(value, float)
         else str(text(str(value)))
     )

@@ -1,5 +1,6 @@
 """`kdissect sql`: rows as CSV."""
 
+import argparse
 import csv
 import io
 import json
@@ -7,12 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.cli.sql import WRITERS
 from tests.helpers.command import assert_one_sentence, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 NEGLECT = CAPTURES / "neglect.pcapng"
+
+
+def test_csv_has_all_digits_and_a_table_six(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [[1_790_000_000.123456, 1234567.5]]
+    shown = {}
+    for name in ("csv", "text"):
+        WRITERS[name](["a", "b"], iter(rows), argparse.Namespace(limit=None, color="never"))
+        shown[name] = capsys.readouterr().out.split()
+    assert shown["csv"] == ["a,b", "1790000000.123456,1234567.5"]
+    assert shown["text"] == ["a", "b", "1.79e+09", "1.23457e+06"]
 
 
 @pytest.mark.spark
