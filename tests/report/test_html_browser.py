@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,7 @@ def made(tmp_path_factory):
     (folder / "random.html").write_text(
         render_page(make_page_data(build_report(partial, facts), partial, grid)), "utf-8"
     )
+    (folder / "long.html").write_text(render_page(with_long_sentences(partial, facts, grid)), "utf-8")
     for name in ("rebalances", "transactions"):
         (folder / f"{name}.html").write_text(recorded.page(f"{name}.pcapng"), "utf-8")
     (folder / "empty.html").write_text(
@@ -49,6 +51,23 @@ def made(tmp_path_factory):
         "utf-8",
     )
     return folder, tables, grid
+
+
+def with_long_sentences(partial, facts, grid):
+    """Return a page of evidence, warnings and uncertainties that take a few hundred characters each."""
+    data = make_page_data(
+        build_report(partial, replace(facts, warnings=(sentence("warning"),))), partial, grid
+    )
+    data["findings"][0]["evidence"][0]["detail"] = sentence("evidence")
+    data["doubts"] = [{"name": "lost_bytes", "count": 1, "of": 2, "means": sentence("doubt")}]
+    data["traffic"]["protocols"] = [{"protocol": "none", "connections": 190, "bytes": 0}]
+    return data
+
+
+def sentence(kind):
+    return (
+        f"the {kind} names " + "a host and then " * 16 + f"the cause of the {kind} in the middle" + "." * 60
+    )
 
 
 @pytest.fixture
@@ -366,6 +385,19 @@ def test_hostile_names_stay_text(random):
     shown = random.run("return [...document.querySelectorAll('#topics .pick')].map((one) => one.textContent)")
     assert HOSTILE.replace("\u2028", "\\u2028") in shown
     assert random.complaints() == []
+
+
+@pytest.mark.parametrize("kind", ["evidence", "warning", "doubt"])
+def test_long_sentences_keep_their_middle(tab, made, kind):
+    tab.open(made[0] / "long.html")
+    assert sentence(kind) in tab.run("return document.querySelector('main').textContent")
+
+
+def test_connections_without_data_are_called_so(tab, made):
+    tab.open(made[0] / "long.html")
+    assert "190 connections without data (0 B)" in tab.run(
+        "return document.querySelector('main').textContent"
+    )
 
 
 def test_figures_lead_to_packets(random, made):

@@ -43,7 +43,7 @@ MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
 NOT_SHORTENED = ("capture", "filters", "topic_pivot", "failures")
 """Parts whose texts stay as they are: they have no names, or paths from which commands are made."""
 
-LONGEST_OF = {"incidents": LONGEST_SENTENCE, "findings": LONGEST_SENTENCE}
+LONGEST_OF = {"incidents": LONGEST_SENTENCE, "findings": LONGEST_SENTENCE, "doubts": LONGEST_SENTENCE}
 """Parts with sentences, which must be read to their end."""
 
 MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (

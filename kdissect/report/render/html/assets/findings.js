@@ -60,7 +60,7 @@ function evidence(one, row) {
   const place = row.place;
   const examples = place ? [{ what: "the response", ref: place.response, at: row.from }, { what: "its request", ref: place.request, at: place.at }].filter((each) => each.ref !== null) : [];
   return el("li", {},
-    el("span.subject", { text: shown(row.subject) }), el("span.soft", {}, ` ×${count(row.count)} · ${shown(row.detail)}`, row.from === null ? null : ` · ${when(row)}`), " ",
+    el("span.subject", { text: shown(row.subject) }), el("span.soft", {}, ` ×${count(row.count)} · ${shown(row.detail, LONGEST_SENTENCE)}`, row.from === null ? null : ` · ${when(row)}`), " ",
     el("span.acts", {},
       examples.length ? numbered(look(`${one.name}: ${row.subject}`, examples, place && place.client >= 0 ? { ...BLANK, client: place.client, broker: place.broker } : null), examples[0].ref) : null,
       row.from === null ? null : el("button.look", { type: "button", text: "narrow to this", onclick: () => narrowTo(row.from, row.to ?? row.from, place && place.client >= 0 ? { client: place.client } : {}) })));
