@@ -265,7 +265,7 @@ def _lines_of(
     """Return the function that writes an exchange as the options want it."""
     from kdissect.dump.exchange_text import brief_line, full_lines
     from kdissect.dump.heading import exchange_heading
-    from kdissect.dump.jsonl import exchange_line, exchange_object, json_line
+    from kdissect.dump.jsonl import dump_line, exchange_line, exchange_object
     from kdissect.exchanges.anonymize_messages import AnonymizedExchange, anonymize_heading
     from kdissect.exchanges.describe import DescribeOptions
     from kdissect.report.render.terminal import terminal_of
@@ -292,7 +292,7 @@ def _lines_of(
         if arguments.format == "text":
             first, *others = full_lines(decoded, fields, names, terminal)
             return [mark + first, *others]
-        return [json_line(fields | {"match": shown.is_match} if has_context else fields)]
+        return [dump_line(fields | {"match": shown.is_match} if has_context else fields)]
 
     return lines
 

@@ -5,10 +5,12 @@ The first keys, the heading, are columns of the table `exchanges`. An exchange o
 something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and
 reason. Fields have the names of the schema; `exchanges.describe` says what a name with an underscore in front
 means. Bytes are base64, 64-bit integers are JSON numbers with all their digits, and ids are the 22 characters
-that Kafka prints.
+that Kafka prints. Bytes of texts that are not UTF-8 are U+FFFD, as in tables: strict readers of JSON refuse the
+lone surrogates that stand for them in messages.
 """
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -25,6 +27,12 @@ from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.protocol.codec.messages import DecodedMessage
 
 Fields = dict[str, Any]
+
+NOT_UTF8 = r"\udc"
+"""The beginning of each escape of a byte that is not UTF-8; second halves of pairs may begin so, too."""
+
+LONE = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|((?:\\udc[89a-f][0-9a-f])+)")
+"""Neighbouring escapes of bytes that are not UTF-8; escaped backslashes and pairs are found to be left alone."""
 
 
 def exchange_object(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> Fields:
@@ -51,10 +59,10 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
 
 
 def exchange_line(decoded: DecodedExchange, reader: HeadingFacts, options: DescribeOptions) -> str:
-    """Return the `json_line` of an `exchange_object`, whose parts are written as text where that serves."""
+    """Return the `dump_line` of an `exchange_object`, whose parts are written as text where that serves."""
     exchange = decoded.exchange
     if exchange.is_token or exchange.is_kafka07 or options.records:
-        return json_line(exchange_object(decoded, exchange_heading(decoded, reader), options))
+        return dump_line(exchange_object(decoded, exchange_heading(decoded, reader), options))
     request, response, names = exchange.request, exchange.response, options.names
     first = second = None
     if request is not None:
@@ -66,7 +74,7 @@ def exchange_line(decoded: DecodedExchange, reader: HeadingFacts, options: Descr
     if second is None:
         second = encode(_described_response(decoded, decoded.response, options) if decoded.response else None)
     line = f'{heading_text(decoded, reader, encode)},"request":{first},"response":{second}}}'
-    return line.replace("\x7f", "\\u007f") if "\x7f" in line else line
+    return _replaced(line.replace("\x7f", "\\u007f") if "\x7f" in line else line)
 
 
 def _described_response(
@@ -74,6 +82,22 @@ def _described_response(
 ) -> Fields:
     request_body = decoded.request.body if decoded.request else None
     return describe_response(response, decoded.exchange.api_key, request_body, options)
+
+
+def dump_line(fields: Fields) -> str:
+    """Return the `json_line` of an exchange, in which bytes that are not UTF-8 are U+FFFD."""
+    return _replaced(json_line(fields))
+
+
+def _replaced(line: str) -> str:
+    return LONE.sub(_replacement, line) if NOT_UTF8 in line else line
+
+
+def _replacement(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[0]
+    raw = bytes.fromhex(found[1].replace(NOT_UTF8, ""))
+    return r"\ufffd" * len(raw.decode("utf-8", "replace"))
 
 
 def json_line(fields: Fields) -> str:

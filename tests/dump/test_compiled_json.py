@@ -67,7 +67,7 @@ def both_ways(request: bytes | None, response: bytes, key: int, version: int) ->
     decoded, options, reader = DecodedExchange(exchange), DescribeOptions(NAMES), StubReader()
     quick = jsonl.exchange_line(DecodedExchange(exchange), reader, options)
     heading = exchange_heading(decoded, reader)
-    return quick, jsonl.json_line(jsonl.exchange_object(decoded, heading, options))
+    return quick, jsonl.dump_line(jsonl.exchange_object(decoded, heading, options))
 
 
 @pytest.mark.parametrize("key", APIS)
