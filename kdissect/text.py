@@ -126,6 +126,28 @@ def _first(text: str, width: int) -> str:
     return text
 
 
+def fold(text: str, width: int) -> list[str]:
+    """Return escaped text in lines of at most `width` columns, broken at blanks.
+
+    A word that is longer than a line is broken wherever a line ends; names keep their hyphens together.
+    """
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if display_width(joined) <= width:
+            lines[-1] = joined
+            continue
+        if display_width(word) <= width:
+            lines.append(word)
+            continue
+        while len(part := _first(joined, width) or joined[:1]) < len(joined):
+            lines[-1] = part
+            lines.append("")
+            joined = joined[len(part) :].lstrip(" ")
+        lines[-1] = joined
+    return [line.rstrip(" ") for line in lines if line] or [""]
+
+
 def format_duration(ns: int | None) -> str:
     """Return a duration as 41.2µs, 1.23ms, 12.3s, 4m07s, 3h05m or 3d04h; a dash for None."""
     if ns is None:

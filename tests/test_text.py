@@ -5,6 +5,7 @@ import pytest
 from kdissect.text import (
     did_you_mean,
     escape_cell,
+    fold,
     format_address,
     format_clock,
     format_count,
@@ -203,3 +204,25 @@ def test_a_uri_is_shown_without_its_password(text: str, shown: str) -> None:
 )
 def test_the_nearest_name_is_suggested(word: str, known: list[str], hint: str) -> None:
     assert did_you_mean(word, known) == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("one two three", 7, ["one two", "three"]),
+        ("orders-app-1 at b-1", 10, ["orders-app", "-1 at b-1"]),
+        ("at orders-app-1", 12, ["at", "orders-app-1"]),
+        ("文字文字 文字", 6, ["文字文", "字", "文字"]),
+        ("a 文字文字", 4, ["a 文", "字文", "字"]),
+        ("two  blanks", 20, ["two  blanks"]),
+        ("文字", 1, ["文", "字"]),
+        ("", 5, [""]),
+    ],
+)
+def test_lines_are_folded_by_columns_and_at_blanks(text: str, width: int, lines: list[str]) -> None:
+    assert fold(text, width) == lines
+
+
+def test_a_long_name_is_folded_in_time_that_grows_with_its_length() -> None:
+    name = "文" * 100_000
+    assert "".join(fold(name, 80)) == name

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import wrap
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -25,6 +26,7 @@ MOST_INCIDENTS = 6
 MOST_NOTICES = 2
 MOST_FILTER = 60  # characters
 PAGE = 10  # rows
+TWO_LINES: dict[str, Any] = {"max_lines": 2, "placeholder": ELLIPSIS, "break_on_hyphens": False}
 STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.CLOSED: "dim"}
 
 
@@ -159,10 +161,10 @@ class WatchScreen:
         yield line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
         for notice in self._notices:
             yield line(f"missing: {escape(notice)}", width, "yellow")
-        for text in wrap(escape(self._slices.state), width, max_lines=2, placeholder=ELLIPSIS):
+        for text in wrap(escape(self._slices.state), width, **TWO_LINES):
             yield line(text, width, "green")
         for change in reversed(self._incidents.values()):
-            for text in wrap(incident_line(change), width, max_lines=2, placeholder=ELLIPSIS):
+            for text in wrap(incident_line(change), width, **TWO_LINES):
                 yield line(text, width, STYLES[change.change])
 
     def _table(self, width: int, most: int) -> RenderableType:

@@ -1,13 +1,11 @@
 """Findings as text: a sentence each, most severe first, then evidence and what to look at next."""
 
-import textwrap
-
 from kdissect.report.model.findings import Evidence, Finding, Severity
 from kdissect.report.model.summary import Summary
 from kdissect.report.render.table import heading
 from kdissect.report.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from kdissect.report.wording import counted
-from kdissect.text import display_width, format_count, truncate
+from kdissect.text import display_width, fold, format_count, truncate
 
 STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
 EVIDENCE_SHOWN = {Severity.CRITICAL: 4, Severity.WARNING: 3, Severity.NOTE: 1}
@@ -78,7 +76,7 @@ def _folded(text: str, terminal: Terminal) -> list[str]:
 
 
 def _wrapped(escaped: str, terminal: Terminal) -> list[str]:
-    return textwrap.wrap(escaped, _room(terminal) - 2)
+    return fold(escaped, _room(terminal) - 2)
 
 
 def _room(terminal: Terminal) -> int:

@@ -5,7 +5,6 @@ then its consequences; in full, also the reasons, and the next thing to look at.
 uncertainties, warnings, and the marks in the tables.
 """
 
-import textwrap
 from dataclasses import replace
 
 from kdissect.report.model.call_figures import Figures
@@ -30,7 +29,7 @@ from kdissect.report.render.ranking_tables import (
 from kdissect.report.render.table import heading
 from kdissect.report.render.terminal import BOLD, DIM, YELLOW, Terminal
 from kdissect.report.wording import counted, listed
-from kdissect.text import display_width, format_count, format_duration, format_share, format_size
+from kdissect.text import fold, format_count, format_duration, format_share, format_size
 
 DAY_NS = 24 * 3600 * 10**9
 
@@ -100,7 +99,7 @@ def _reasons(incident: Incident) -> list[str]:
 
 
 def _sentence(text: str, terminal: Terminal) -> list[str]:
-    return textwrap.wrap(terminal.sentence(text), terminal.width - len(INDENT) - 2)
+    return fold(terminal.sentence(text), terminal.width - len(INDENT) - 2)
 
 
 AMOUNT_WIDTH, SHARE_WIDTH = 9, 6
@@ -114,7 +113,7 @@ def quality(summary: Summary, terminal: Terminal) -> list[str]:
         lines.append(heading("Capture quality", "what is missing or uncertain in this capture", terminal))
         lines += [line for counter in summary.doubts for line in _counter(counter, terminal)]
     for warning in summary.capture.warnings:
-        folded = _folded("! " + terminal.sentence(warning), terminal.width - 2)
+        folded = fold("! " + terminal.sentence(warning), terminal.width - 2)
         lines += [" " + terminal.paint(line, YELLOW) for line in folded]
     return lines + legend(summary, terminal)
 
@@ -124,16 +123,10 @@ def _counter(counter: QualityCounter, terminal: Terminal) -> list[str]:
     amount = format_size(counter.count) if is_size else format_count(counter.count)
     share = format_share(counter.count / counter.of) if counter.of else ""
     indent = AMOUNT_WIDTH + SHARE_WIDTH + 4
-    first, *rest = _folded(terminal.sentence(counter.means), terminal.width - indent - 1)
+    first, *rest = fold(terminal.sentence(counter.means), terminal.width - indent - 1)
     painted = terminal.paint(amount.rjust(AMOUNT_WIDTH), YELLOW)
     figures = f" {painted} {terminal.paint(share.rjust(SHARE_WIDTH), DIM)}"
     return [f"{figures}  {first}", *(" " * indent + line for line in rest)]
-
-
-def _folded(text: str, width: int) -> list[str]:
-    """Return text in lines of a width; half of it where characters are two columns wide."""
-    has_wide = display_width(text) > len(text)
-    return textwrap.wrap(text, width // 2 if has_wide else width) or [""]
 
 
 def legend(summary: Summary, terminal: Terminal) -> list[str]:
@@ -150,7 +143,7 @@ def legend(summary: Summary, terminal: Terminal) -> list[str]:
     if not terminal.full and summary.totals.exchanges:
         others = "|".join(by for by in ProfileBy if by is not summary.profile.by)
         marks.append(f"--full shows every section, --by {others} changes the ranking")
-    return [" " + terminal.paint(line, DIM) for mark in marks for line in _folded(mark, terminal.width - 2)]
+    return [" " + terminal.paint(line, DIM) for mark in marks for line in fold(mark, terminal.width - 2)]
 
 
 ONE_SCREEN = (header, incidents, findings, profile, legend)
