@@ -199,6 +199,11 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def plural(noun: str, count: int) -> str:
+    """Return a noun as it stands behind a count: client behind 1, clients behind all others."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def format_share(part: float) -> str:
     """Return a part of 1 as 12.3%, 0.4%, <0.1% or 100%."""
     if 0 < part < 0.0005:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kdissect.text import format_size
+from kdissect.text import format_size, plural
 
 if TYPE_CHECKING:  # nothing large is loaded before the first line is written
     from kdissect.capture.index.index import CaptureIndex, FileIndex
@@ -31,11 +31,12 @@ def index_lines(found: "CaptureIndex") -> Iterator[str]:
 
     for file in found.files[:FILES_LISTED]:
         yield f"{file.file.name}: {_contents(file)}"
-    if len(found.files) > FILES_LISTED:
-        yield f"… and {len(found.files) - FILES_LISTED} more captures"
+    left = len(found.files) - FILES_LISTED
+    if left > 0:
+        yield f"… and {left} more {plural('capture', left)}"
     if found.packets:
         yield (
-            f"{found.packets:,} packets, {format_size(found.captured_bytes)}, {', '.join(link_names(found))}"
+            f"{found.packets:,} {plural('packet', found.packets)}, {format_size(found.captured_bytes)}, {', '.join(link_names(found))}"
             f"{span(found.earliest_time_ns, found.latest_time_ns)}"
         )
 
@@ -44,7 +45,8 @@ def _contents(file: "FileIndex") -> str:
     if not file.packets:
         return f"{file.format}, no packets"
     cut = f", {file.truncated_packets:,} of them cut short by the capture" if file.truncated_packets else ""
-    return f"{file.format}, {format_size(file.size)}, {file.packets:,} packets{cut}"
+    packets = f"{file.packets:,} {plural('packet', file.packets)}"
+    return f"{file.format}, {format_size(file.size)}, {packets}{cut}"
 
 
 def span(first_ns: int | None, last_ns: int | None) -> str:

@@ -30,7 +30,7 @@ from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
 from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import RunKind, SparkSettings
-from kdissect.text import escape_control
+from kdissect.text import escape_control, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -325,18 +325,19 @@ def reason_for_no_report(
     """Return why there is nothing to report; empty if there is something."""
     where = f" on port {', '.join(map(str, ports))}" if ports else ""
     if not counts.tcp:
-        return f"{_captures_hold(index)} no TCP packets{where} ({index.packets:,} packets of other kinds)"
+        others = f"{index.packets:,} {plural('packet', index.packets)} of other kinds"
+        return f"{_captures_hold(index)} no TCP packets{where} ({others})"
+    noun = plural("connection", connections)
     if not kafka and encrypted:
-        noun = "connection is" if encrypted == 1 else "connections are"
+        verb = "is" if encrypted == 1 else "are"
         return (
             f"{_captures_hold(index)} no Kafka traffic{where} that can be read: {encrypted:,} "
-            f"of {connections:,} TCP {noun} TLS "
+            f"of {connections:,} TCP {noun} {verb} TLS "
             "without secrets (--keylog FILE gives them)"
         )
     if not kafka:
         from kdissect.text import format_share
 
-        noun = "connection" if connections == 1 else "connections"
         if counts.missing_bytes > MOSTLY * counts.payload_bytes:
             return (
                 f"{_captures_hold(index)} no Kafka traffic{where} that can be recognised: of "

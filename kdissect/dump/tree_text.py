@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kdissect.exchanges.describe_records import timestamp_text
-from kdissect.text import escape
+from kdissect.text import escape, plural
 
 INDENT = "  "
 BYTES_SHOWN = 1024  # of one value; JSON has all
@@ -90,7 +90,7 @@ def _batch_line(batch: Mapping[str, Any]) -> str:
     place = next(name for name in ("base_offset", "offset", "position") if name in batch)
     parts = [f"magic {batch['magic']}", f"{place.removeprefix('base_')} {batch[place]}"]
     if "record_count" in batch:
-        parts.append(f"{batch['record_count']} records")
+        parts.append(f"{batch['record_count']} {plural('record', batch['record_count'])}")
     parts.append(batch["_attributes"])
     if batch.get("producer_id", -1) != -1:
         sequence = "producer {producer_id} epoch {producer_epoch} sequence {base_sequence}"

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-from kdissect.text import format_count
+from kdissect.text import format_count, plural
 
 NO_CLIENT_ID = "(no client id)"
 
 
 def counted(count: int, noun: str) -> str:
     """Return 1 client, 2 clients, 12.3M clients."""
-    return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
+    return f"{format_count(count)} {plural(noun, count)}"
 
 
 def capitalized(text: str) -> str:
@@ -21,6 +21,14 @@ def listed(names: Sequence[str], most: int) -> str:
     """Return the first names separated by commas, and the number of others: a, b and 3 more."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def joined(names: Sequence[str], most: int) -> str:
+    """Return the subjects of a sentence: a and b, or a, b and 3 more."""
+    if len(names) > most:
+        return listed(names, most)
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def client_id_text(client_id: str | None) -> str:

@@ -51,6 +51,14 @@ def test_captures_without_packets_and_cut_packets_are_named() -> None:
     assert cut.endswith("5,097 packets, 1,234 of them cut short by the capture")
 
 
+def test_one_of_anything_is_counted_in_the_singular() -> None:
+    one, total = index_lines(index(capture_file("a", packets=1)))
+    assert one.endswith(" 1 packet")
+    assert total.startswith("1 packet, ")
+    *_, more, _ = index_lines(index(*(capture_file(f"{number}") for number in range(FILES_LISTED + 1))))
+    assert more == "… and 1 more capture"
+
+
 def test_the_date_is_written_again_after_midnight() -> None:
     assert (
         span(86_399 * SECOND, 86_401 * SECOND) == ", 1970-01-01 23:59:59 to 1970-01-02 00:00:01 UTC (2.0 s)"

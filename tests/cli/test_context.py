@@ -5,9 +5,12 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kdissect.cli.context import reason_for_no_report
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 from tests.helpers.command import WITHOUT_SPARK, assert_one_sentence, environment, kdissect
 
@@ -53,7 +56,7 @@ BAD_CAPTURES = {
     "text": (b"Dear all,\nplease find attached\n" * 10, "is not a packet capture"),
     "half a header": (PCAP[:13], "cut off"),
     "no packets": (PCAP, "holds no packets"),
-    "no TCP": (PCAP + UDP, "holds no TCP packets (1 packets of other kinds)"),
+    "no TCP": (PCAP + UDP, "holds no TCP packets (1 packet of other kinds)"),
     "a snap length of 64": (
         PCAP + b"".join(record(frame, kept=64) for frame in REQUESTS),
         (
@@ -142,3 +145,17 @@ def java_of(variables: dict[str, str]) -> object:
     from kdissect.spark.startup.java import find_java
 
     return find_java(variables, ())
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "connections", "words"),
+    [
+        (1, 5, "1 of 5 TCP connections is TLS"),
+        (1, 1, "1 of 1 TCP connection is TLS"),
+        (2, 5, "2 of 5 TCP connections are TLS"),
+    ],
+)
+def test_encrypted_connections_are_counted(encrypted: int, connections: int, words: str) -> None:
+    index: Any = SimpleNamespace(files=[SimpleNamespace(file=SimpleNamespace(name="a.pcap"))])
+    counts = SimpleNamespace(tcp=9)
+    assert words in reason_for_no_report(index, counts, connections, 0, (), encrypted)

@@ -42,4 +42,5 @@ def _cause(rule: FindingRule) -> str:
         names = sorted(error_name(code) for code in rule.judge.keywords["wanted"])
         return f"error {', '.join(names)}"
     first = (rule.judge.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-    return first[:1].lower() + first[1:]
+    is_acronym = first[:2].isupper()
+    return first if is_acronym else first[:1].lower() + first[1:]

@@ -80,7 +80,7 @@ def test_batches_are_one_line_each_and_records_stand_below() -> None:
     assert list(tree_lines({"records": None, "_records": records})) == [
         "records: 2,000 bytes",
         (
-            "  - magic 2, offset 5, 1 records, lz4, create time, producer 9 epoch 0 sequence 4, "
+            "  - magic 2, offset 5, 1 record, lz4, create time, producer 9 epoch 0 sequence 4, "
             "leader epoch 3, to 2026-05-01T12:00:00.123Z, WRONG CHECKSUM, FAULT: bad"
         ),
         "    - offset: 5",

@@ -4,6 +4,7 @@ from kdissect.report.wording import (
     client_id_text,
     client_text,
     counted,
+    joined,
     listed,
     number_ranges,
     refused_attempts,
@@ -25,6 +26,13 @@ def test_a_list_ends_with_the_number_of_others():
     assert listed(["a", "b"], 2) == "a, b"
     assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
     assert listed([], 2) == ""
+
+
+def test_subjects_are_joined_by_and():
+    assert joined(["a"], 3) == "a"
+    assert joined(["a", "b"], 3) == "a and b"
+    assert joined(["a", "b", "c"], 3) == "a, b and c"
+    assert joined(["a", "b", "c", "d"], 2) == "a, b and 2 more"
 
 
 def test_a_client_has_an_id_and_a_host():

@@ -14,7 +14,7 @@ from kdissect.report.incidents.one_host import doubts_of_one_host
 from kdissect.report.incidents.slow_server_causes import BUSY_REACTION_NS, SAME_MOMENT_NS
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.waiting import waiting_text
-from kdissect.report.wording import capitalized, counted, listed
+from kdissect.report.wording import capitalized, counted, joined, listed
 from kdissect.text import format_clock, format_duration
 
 NOT_LET_IN = (
@@ -140,7 +140,7 @@ def _froze_together(together: Sequence[Signal]) -> Diagnosis:
     silent = together[0]
     counts = ("requests", "connections", "unknown_requests")
     waiting = {name: sum(one.measures.get(name, 0) for one in together) for name in counts}
-    names = listed(sorted(one.subject.name for one in together), NAMED)
+    names = joined(sorted(one.subject.name for one in together), NAMED)
     lasted = format_duration(silent.measures["silent_ns"])
     return Diagnosis(
         silent.subject,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
 from kdissect.report.incidents.lost_server_causes import SOON_NS, broker_killed
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted, listed, refused_attempts, under_way
+from kdissect.report.wording import capitalized, counted, joined, refused_attempts, under_way
 from kdissect.text import format_clock, format_duration
 
 ANCHORS = ("connections_ended", "attempts_refused")
@@ -50,7 +50,7 @@ def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:
     begin = min(one.begin_ns for one in dead)
     ends = [one.end_ns for one in dead if one.end_ns is not None]
     end = max(ends) if len(ends) == len(dead) else None
-    names = listed([one.subject.name for one in dead], NAMED)
+    names = joined([one.subject.name for one in dead], NAMED)
     parts = [*_ended(core), *_refused(core, end)]
     back = "" if end is None else f", and all were back after {format_duration(end - begin)}"
     return dead[0]._replace(

@@ -36,7 +36,9 @@ def broker_fenced(case: Case) -> Diagnosis | None:
     waiting = case.near(("requests_open",), Relation.SUBJECT, FENCED_NS, FENCED_NS)
     if own.kind == "leaders_moved" and not waiting:
         return None
-    what = f"{counted(sum(one.requests for one in waiting), 'request')} to it wait; {own.sentence}"
+    requests = sum(one.requests for one in waiting)
+    verb = "waits" if requests == 1 else "wait"
+    what = f"{counted(requests, 'request')} to it {verb}; {own.sentence}"
     return Diagnosis(
         own.subject,
         min(one.begin_ns for one in (own, *waiting)),

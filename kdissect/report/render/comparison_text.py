@@ -17,6 +17,7 @@ from kdissect.report.render.table import (
     table_lines,
 )
 from kdissect.report.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
+from kdissect.report.wording import counted
 from kdissect.text import format_count, format_duration
 
 STYLES = {
@@ -74,7 +75,8 @@ def render(comparison: Comparison, terminal: Terminal) -> str:
         lines += ["", heading(title, "new, gone and changed", terminal), *_changes(changes, terminal)]
     few = sum(row.verdict is Difference.FEW for row in comparison.rows)
     if few:
-        text = f"{few} rows have too few values to compare any percentile"
+        verb = "has" if few == 1 else "have"
+        text = f"{counted(few, 'row')} {verb} too few values to compare any percentile"
         lines += ["", " " + terminal.paint(text, YELLOW)]
     return "\n".join(lines) + "\n"
 

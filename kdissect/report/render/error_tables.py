@@ -102,7 +102,7 @@ def errors(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Errors", "by responses that carry them", terminal),
         *table_lines(ERROR_COLUMNS, rows, terminal),
-        *omitted_lines(len(summary.errors), ERRORS_SHOWN, "errors", terminal),
+        *omitted_lines(len(summary.errors), ERRORS_SHOWN, "error", terminal),
     ]
 
 
@@ -127,7 +127,7 @@ def unanswered(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Unanswered", "lost?: the capture misses bytes, a response may have come", terminal),
         *table_lines(UNANSWERED_COLUMNS, rows, terminal),
-        *omitted_lines(len(silent), UNANSWERED_SHOWN, "API versions", terminal),
+        *omitted_lines(len(silent), UNANSWERED_SHOWN, "API version", terminal),
     ]
 
 
@@ -156,7 +156,7 @@ def throttling(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Throttling", note, terminal),
         *table_lines(THROTTLING_COLUMNS, rows, terminal),
-        *omitted_lines(len(slowed), THROTTLED_SHOWN, "clients", terminal),
+        *omitted_lines(len(slowed), THROTTLED_SHOWN, "client", terminal),
     ]
 
 
@@ -177,5 +177,5 @@ def faults(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Not decoded", note, terminal),
         *table_lines(FAULT_COLUMNS, rows, terminal),
-        *omitted_lines(len(summary.faults) + summary.omitted.faults, FAULTS_SHOWN, "kinds", terminal),
+        *omitted_lines(len(summary.faults) + summary.omitted.faults, FAULTS_SHOWN, "kind", terminal),
     ]

@@ -54,7 +54,7 @@ def _capture(summary: Summary, terminal: Terminal) -> list[TableCell]:
     capture = summary.capture
     files = [terminal.escape(name) for name in capture.files[:FILES_NAMED]]
     if len(capture.files) > FILES_NAMED:
-        files.append(terminal.show(f"… and {format_count(len(capture.files) - FILES_NAMED)} more files"))
+        files.append(terminal.show(f"… and {counted(len(capture.files) - FILES_NAMED, 'more file')}"))
     phrases = [", ".join(files)] if files else []
     if capture.first_time_ns is not None and capture.last_time_ns is not None:
         first, last = format_clock(capture.first_time_ns, date=True), terminal.clock(capture.last_time_ns)
@@ -149,8 +149,8 @@ def _errors(summary: Summary, terminal: Terminal) -> list[TableCell]:
     named = ranked[:ERRORS_NAMED]
     phrases = [TableCell(f"{format_count(count)} {terminal.escape(name)}", RED) for name, count in named]
     if len(ranked) > ERRORS_NAMED:
-        left = format_count(len(ranked) - ERRORS_NAMED)
-        phrases.append(TableCell(terminal.show(f"… and {left} more kinds: --full")))
+        left = counted(len(ranked) - ERRORS_NAMED, "more kind")
+        phrases.append(TableCell(terminal.show(f"… and {left}: --full")))
     return phrases
 
 

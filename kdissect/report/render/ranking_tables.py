@@ -100,7 +100,7 @@ def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("API versions", "by service time", terminal),
         *table_lines(columns, rows, terminal),
-        *omitted_lines(len(summary.apis), APIS_SHOWN, "API versions", terminal),
+        *omitted_lines(len(summary.apis), APIS_SHOWN, "API version", terminal),
     ]
 
 
@@ -130,7 +130,7 @@ def idle_waits(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Idle waits", "long polls without data, joins and syncs: not service time", terminal),
         *table_lines(columns, rows, terminal),
-        *omitted_lines(len(waits), IDLE_SHOWN, "API versions", terminal),
+        *omitted_lines(len(waits), IDLE_SHOWN, "API version", terminal),
     ]
 
 
@@ -151,7 +151,7 @@ def clients(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Clients", "by service time", terminal),
         *table_lines(CLIENT_COLUMNS, rows, terminal),
-        *omitted_lines(len(summary.clients) + summary.omitted.clients, CLIENTS_SHOWN, "clients", terminal),
+        *omitted_lines(len(summary.clients) + summary.omitted.clients, CLIENTS_SHOWN, "client", terminal),
     ]
 
 
@@ -171,7 +171,7 @@ def brokers(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Brokers", "by service time", terminal),
         *table_lines(BROKER_COLUMNS, rows, terminal),
-        *omitted_lines(len(summary.brokers) + summary.omitted.brokers, BROKERS_SHOWN, "brokers", terminal),
+        *omitted_lines(len(summary.brokers) + summary.omitted.brokers, BROKERS_SHOWN, "broker", terminal),
     ]
 
 
@@ -183,7 +183,7 @@ def topics(summary: Summary, terminal: Terminal) -> list[str]:
     return [
         heading("Topics", "by record bytes, with latencies of Produce and Fetch", terminal),
         *table_lines(TOPIC_COLUMNS, rows, terminal),
-        *omitted_lines(len(summary.topics) + summary.omitted.topics, TOPICS_SHOWN, "topics", terminal),
+        *omitted_lines(len(summary.topics) + summary.omitted.topics, TOPICS_SHOWN, "topic", terminal),
     ]
 
 

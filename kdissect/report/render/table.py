@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kdissect.report.render.terminal import BOLD, DIM, Terminal
+from kdissect.report.wording import counted
 from kdissect.text import display_width, format_count, truncate
 
 NOTHING = ("", "-")
@@ -82,12 +83,13 @@ def heading(title: str, note: str, terminal: Terminal) -> str:
     return f"{terminal.paint(title, BOLD)}  {terminal.paint(note + rule, DIM)}"
 
 
-def omitted_lines(total: int, shown: int, what: str, terminal: Terminal) -> list[str]:
+def omitted_lines(total: int, shown: int, noun: str, terminal: Terminal) -> list[str]:
     """Return a line that says how many rows a table leaves out, or none."""
     left = 0 if terminal.whole else total - shown
     if left <= 0:
         return []
-    return [" " + terminal.paint(terminal.show(f"… and {format_count(left)} more {what}".rstrip()), DIM)]
+    more = counted(left, f"more {noun}") if noun else f"{format_count(left)} more"
+    return [" " + terminal.paint(terminal.show(f"… and {more}"), DIM)]
 
 
 def phrase_lines(label: str, phrases: Sequence[TableCell], terminal: Terminal, indent: int = 13) -> list[str]:

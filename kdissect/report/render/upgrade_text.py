@@ -36,7 +36,9 @@ def render(check: UpgradeCheck, terminal: Terminal) -> str:
     if check.obstacles:
         lines += table_lines(COLUMNS, [_row(row, terminal) for row in check.obstacles], terminal)
     else:
-        text = f"no problems: all {format_count(check.clients)} clients use versions that it serves"
+        all_use = f"all {format_count(check.clients)} clients use"
+        who = "the only client uses" if check.clients == 1 else all_use
+        text = f"no problems: {who} versions that it serves"
         lines.append(" " + terminal.paint(text, GREEN))
     lines += [" " + terminal.paint(terminal.show(note), DIM) for note in _notes(check)]
     return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import READS
 from kdissect.report.wording import counted, listed
-from kdissect.text import format_clock, format_count
+from kdissect.text import format_clock
 
 OFFSET_LOSS_KINDS = (
     SignalKind("offsets_lost", "a group has no offsets where it had committed", SignalCounts.OTHER),
@@ -98,13 +98,17 @@ def _lost(
     return None
 
 
+def _records(count: int) -> str:
+    return f"{counted(count, 'record')} {'is' if count == 1 else 'are'}"
+
+
 def _signal(context: SignalContext, group: str, topic: str, lost: list[Lost]) -> Signal:
     clients = sorted({one.client for one in lost})
     begin, committed_ns = min(one.asked_ns for one in lost), max(one.committed_ns for one in lost)
     begin = min(context.shared(ClientFacts).connected(client, begin) for client in clients)
     again, skipped = sum(one.again for one in lost), sum(one.skipped for one in lost)
-    led_to = [f"{format_count(again)} records are read once more"] if again else []
-    led_to += [f"{format_count(skipped)} records are left out"] if skipped else []
+    led_to = [f"{_records(again)} read once more"] if again else []
+    led_to += [f"{_records(skipped)} left out"] if skipped else []
     return make_signal(
         "offsets_lost",
         (SubjectKind.GROUP, group),

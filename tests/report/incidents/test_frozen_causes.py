@@ -56,7 +56,7 @@ def test_a_server_that_owes_what_needs_no_follower_stood_still(own: tuple[int, i
 def test_servers_that_stand_still_together_are_one_incident() -> None:
     told = frozen(silence("a", 0, 4_500, own=2), silence("b", 60, 4_480, own=1), silence("c", 90, 4_300))
     assert list(told) == ["a"]
-    assert told["a"].startswith("A, b froze together at ")
+    assert told["a"].startswith("A and b froze together at ")
     assert told["a"].endswith("for 4.50s: they sent nothing while 8 requests on 6 connections waited")
 
 

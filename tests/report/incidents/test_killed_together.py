@@ -43,7 +43,7 @@ def found(*signals: list[Signal]) -> list[Incident]:
 def test_brokers_that_die_in_one_moment_are_one_incident() -> None:
     (incident,) = found(killed(1, 20), killed(2, 20.3))
     assert (incident.cause, incident.begin_ns, incident.end_ns) == ("broker_killed", 20 * SECOND, None)
-    assert incident.headline.lower().startswith(f"{name_of(1)}, {name_of(2)} died together at")
+    assert incident.headline.lower().startswith(f"{name_of(1)} and {name_of(2)} died together at")
     assert "8 connections ended with 6 requests under way" in incident.headline
     assert incident.headline.endswith("10 attempts to connect refused until the end of the capture")
     assert incident.subject.name == "the cluster"
@@ -51,7 +51,7 @@ def test_brokers_that_die_in_one_moment_are_one_incident() -> None:
 
 def test_a_broker_that_nobody_asks_again_died_with_the_others() -> None:
     (incident,) = found(killed(3, 20), killed(1, 20.1, attempts=0), killed(2, 20.2))
-    assert f"{name_of(1)}, {name_of(2)} died together" in incident.headline
+    assert f"{name_of(1)} and {name_of(2)} died together" in incident.headline
     assert "12 connections ended with 9 requests" in incident.headline
 
 

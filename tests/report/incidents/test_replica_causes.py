@@ -3,15 +3,15 @@
 import pytest
 
 from kdissect.report.incidents.join import find_incidents
-from kdissect.report.model.incidents import SubjectKind
+from kdissect.report.model.incidents import Incident, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_cluster import name_of
 
 SECOND = 1_000_000_000
 
 
-def moved_away(*others: tuple[str, int]) -> list[str]:
-    """Return the causes if partitions moved away from a broker at which requests wait."""
+def moved_away(*others: tuple[str, int], requests: int = 3) -> list[Incident]:
+    """Return the incidents if partitions moved away from a broker at which requests wait."""
     server = (SubjectKind.SERVER, name_of(2))
     moved = make_signal(
         "leaders_moved", server, (20 * SECOND, 21 * SECOND), "…",
@@ -19,19 +19,23 @@ def moved_away(*others: tuple[str, int]) -> list[str]:
     )  # fmt: skip
     waiting = make_signal(
         "requests_open", server, (12 * SECOND, None), "…",
-        measures={"requests": 3, "connections": 3}, clients=["writer at 10.1.0.8"], requests=3,
+        measures={"requests": requests, "connections": requests}, clients=["writer at 10.1.0.8"],
+        requests=requests,
     )  # fmt: skip
     measures = {"things": 4, "clients": 2, "replicas": 0, "partitions": 4}
     more = (make_signal(kind, server, (at_s * SECOND, None), "…", measures=measures) for kind, at_s in others)
-    return [one.cause for one in find_incidents((moved, waiting, *more), (0, 40 * SECOND), 100)[0]]
+    return list(find_incidents((moved, waiting, *more), (0, 40 * SECOND), 100)[0])
 
 
 def test_a_broker_that_does_not_know_that_its_partitions_moved_away() -> None:
-    assert moved_away() == ["broker_fenced"]
+    (incident,) = moved_away()
+    assert incident.cause == "broker_fenced"
+    assert "3 requests to it wait; " in incident.headline
+    assert "1 request to it waits; " in moved_away(requests=1)[0].headline
 
 
 def test_a_broker_that_says_that_it_leads_no_more_knows_it() -> None:
-    assert "broker_fenced" not in moved_away(("leadership_left", 20))
+    assert "broker_fenced" not in [one.cause for one in moved_away(("leadership_left", 20))]
 
 
 @pytest.mark.parametrize(

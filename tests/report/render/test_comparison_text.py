@@ -44,3 +44,12 @@ def test_rows_of_one_topic_name_their_api(width):
     ]
     assert ["Produce" in lines[0], "Fetch" in lines[1], len(lines)] == [True, True, 2]
     assert max(map(display_width, lines)) <= width
+
+
+def test_one_row_has_too_few_values_and_two_have():
+    some = json_report(FAST[:3])
+    (row,) = some["profile"]["rows"]
+    for labels, words in (("a", "1 row has too few values"), ("ab", "2 rows have too few values")):
+        rows = [row | {"label": label} for label in labels]
+        few = some | {"profile": some["profile"] | {"rows": rows}}
+        assert words in render(compare(few, few), Terminal(120))

@@ -67,9 +67,11 @@ def test_a_heading_is_as_wide_as_the_terminal():
 
 
 def test_omitted_rows_are_counted():
-    assert omitted_lines(12, 10, "errors", Terminal()) == [" … and 2 more errors"]
-    assert omitted_lines(10, 10, "errors", Terminal()) == []
-    assert omitted_lines(12, 10, "errors", Terminal(whole=True)) == []
+    assert omitted_lines(12, 10, "error", Terminal()) == [" … and 2 more errors"]
+    assert omitted_lines(11, 10, "API version", Terminal()) == [" … and 1 more API version"]
+    assert omitted_lines(11, 10, "", Terminal()) == [" … and 1 more"]
+    assert omitted_lines(10, 10, "error", Terminal()) == []
+    assert omitted_lines(12, 10, "error", Terminal(whole=True)) == []
 
 
 def test_phrases_break_between_each_other():

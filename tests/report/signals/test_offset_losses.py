@@ -41,6 +41,14 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert found.sentence.endswith("450 records are left out")
 
 
+def test_one_record_is_left_out(tmp_path: Path) -> None:
+    story = Story()
+    life(story, 1_000, 100, 100)
+    life(story, 10_000, -1, 451)
+    (found,) = losses(story, tmp_path)
+    assert found.sentence.endswith("1 record is left out")
+
+
 @pytest.mark.parametrize("known", [450, 100], ids=["goes on", "was set back"])
 def test_a_group_that_has_an_offset(known: int, tmp_path: Path) -> None:
     story = Story()
