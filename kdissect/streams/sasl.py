@@ -4,9 +4,10 @@ For each connection the mechanism, the outcome and how often it was done again.
 
 An authentication begins with SaslHandshake, or with a token where none is needed (GSSAPI in Kafka 0.9). Its
 steps are answers to SaslAuthenticate (KIP-152) or to raw tokens. It succeeded when it took as many steps as
-its mechanism needs, or when the client went on to other requests; it failed when an answer says so, or when
-the server ended the connection instead of answering a raw token, which is all that SaslHandshake 0 has for a
-failure. Later ones on the same connection are re-authentications (KIP-368).
+its mechanism needs, or when the server answered another request: before that it answers none but ApiVersions.
+It failed when an answer says so, or when the server ended the connection instead of answering a raw token,
+which is all that SaslHandshake 0 has for a failure. Later ones on the same connection are re-authentications
+(KIP-368).
 
 A first token names the user: PLAIN (RFC 4616) and SCRAM (RFC 5802). A PLAIN token also holds the password,
 which is never read. Tokens of other mechanisms name nobody in plain text.
@@ -23,6 +24,7 @@ from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.streams.carry.value_bytes import Value
+from kdissect.streams.flow_state import ANSWERED
 
 STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """Answers to tokens until a client is known; of other mechanisms only what comes behind them tells."""
@@ -110,12 +112,12 @@ class Authentications:
             asks | (np.isin(exchanges["connection"], [*waiting, *np.unique(exchanges["connection"][asks])]))
         )
         codes = errors(wanted)
-        for row, code in zip(exchanges[wanted][["connection", "api_key"]].tolist(), codes, strict=True):
-            connection, key = row
+        rows = exchanges[wanted][["connection", "api_key", "status"]].tolist()
+        for (connection, key, status), code in zip(rows, codes, strict=True):
             client = self._client(connection)
             if client.mechanism is None:
                 client.mechanism = mechanisms.get(connection)
-            self._take(client, key, code)
+            self._take(client, key, code, status == ANSWERED)
 
     def carried(self, row_of: Mapping[int, int]) -> Value:
         """Return what is known of some connections; `row_of` has their new rows."""
@@ -161,7 +163,7 @@ class Authentications:
             client.step()
 
     @staticmethod
-    def _take(client: _Client, key: int, error: int | None) -> None:
+    def _take(client: _Client, key: int, error: int | None, answered: bool) -> None:
         if key == ApiKey.SASL_HANDSHAKE:
             client.begin()
             if error:
@@ -171,7 +173,9 @@ class Authentications:
                 client.fail(error)
             elif error == 0:
                 client.step()
-        elif key != ApiKey.API_VERSIONS and client.steps:
+        elif key != ApiKey.API_VERSIONS and answered:
+            # The capture may lack the answers to tokens, or have them out of order.
+            client.raw_unanswered = False
             client.succeed()
 
 

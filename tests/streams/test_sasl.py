@@ -16,7 +16,7 @@ from kdissect.streams.sasl import MOST_BYTES, user_of
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
-HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
+HANDSHAKE, AUTHENTICATE, METADATA, API_VERSIONS = 17, 36, 3, 18
 REFUSED, UNSUPPORTED = 58, 33
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -123,6 +123,38 @@ def test_a_raw_token_answered_by_closing_was_refused(wire: Wire) -> None:
     wire.send(CLIENT, frame(b"\0user\0password"))
     assert told(wire) == ("PLAIN", "unfinished", None, 0)
     assert told(wire.close()) == ("PLAIN", "failed", None, 0)
+
+
+def test_an_answer_to_another_request_shows_that_a_token_was_accepted(wire: Wire) -> None:
+    """The capture lacks the answer to the token."""
+    shake(wire, 1, "PLAIN", version=0)
+    wire.send(CLIENT, frame(b"\0user\0password")).lose(SERVER, len(frame(b"")))
+    ask(ask(wire, 2), 3).close()
+    assert told(wire) == ("PLAIN", "succeeded", None, 0)
+
+
+def test_the_answer_to_a_token_may_be_captured_before_it(wire: Wire) -> None:
+    shake(wire, 1, "PLAIN", version=0)
+    wire.send(SERVER, frame(b"")).send(CLIENT, frame(b"\0user\0password"))
+    ask(ask(wire, 2), 3).close()
+    assert told(wire) == ("PLAIN", "succeeded", None, 0)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_requests_without_an_answer_show_no_success(version: int, wire: Wire) -> None:
+    shake(wire, 1, "GSSAPI", version=version)
+    if version:
+        step(wire, 2)
+    else:
+        wire.send(CLIENT, frame(b"\x60" + bytes(40)))
+    wire.send(CLIENT, request(METADATA, 1, 3, struct.pack(">i", -1))).close()
+    assert told(wire) == ("GSSAPI", "unfinished" if version else "failed", None, 0)
+
+
+def test_the_answer_to_api_versions_shows_no_success(wire: Wire) -> None:
+    shake(wire, 1, "PLAIN", version=0)
+    wire.send(CLIENT, request(API_VERSIONS, 0, 2)).send(SERVER, response(2, struct.pack(">hi", 0, 0)))
+    assert told(wire) == ("PLAIN", "unfinished", None, 0)
 
 
 def test_gssapi_tokens_without_any_handshake(wire: Wire) -> None:
