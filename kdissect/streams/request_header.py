@@ -29,7 +29,7 @@ HEADER_VIEW = 270  # bytes: a length, a request header and a client id of the us
 SHORTEST_SURE = CLIENT_AT  # bytes: a length and a request header without client id
 SHORTEST_REQUEST = 8  # bytes: ControlledShutdown 0 has no client id in its header
 CONTROLLED_SHUTDOWN_0_BYTES = 12  # its header without client id, and the id of a broker
-HIGHEST_KEY, HIGHEST_VERSION = 1000, 100  # far beyond all that there are
+HIGHEST_VERSION = 100  # far beyond all that there are
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
 FIRST_WITH_TRANSACTIONS = 3  # version of Produce
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
@@ -175,11 +175,11 @@ def _after_transactional_id(data: Bytes, at: int, stop: int, version: int) -> tu
 def can_be_request(data: Bytes, offset: int, length: int) -> bool:
     """Return whether a stream that is in step may go on with this header.
 
-    Any API and any version will do, as long as nothing is impossible.
+    Any API and any version will do, as long as nothing is impossible. Confluent has keys above 10000.
     """
     key = int16_at(data, offset + KEY_AT)
     version = int16_at(data, offset + VERSION_AT)
-    if key < 0 or key > HIGHEST_KEY or version < 0 or version > HIGHEST_VERSION:
+    if key < 0 or version < 0 or version > HIGHEST_VERSION:
         return False
     if length < CLIENT_AT:
         return True

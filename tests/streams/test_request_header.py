@@ -31,6 +31,17 @@ def test_clients_may_call_themselves_anything(wire: Wire, name: bytes, opened: b
     assert brief(found) == [("answered", number) for number in range(4)]
 
 
+@pytest.mark.parametrize("key", [500, 1001, 10001, 32767])
+def test_a_connection_in_step_has_requests_of_any_api(wire: Wire, key: int) -> None:
+    """Confluent's brokers use keys above 10000."""
+    wire.open()
+    for number, api in enumerate([3, key, key, 3]):
+        wire.send(CLIENT, request(api, 1, number, bytes(40))).send(SERVER, response(number, b"tell"))
+    found, _ = follow(wire)
+    assert brief(found) == [("answered", number) for number in range(4)]
+    assert [one.api_key for one in found] == [3, key, key, 3]
+
+
 @jit_flat
 def evidence_of(data, length, versions):
     return header_evidence(data, 0, length, versions)
