@@ -115,7 +115,7 @@ def next_response(state: State, connection: int, direction: int) -> tuple[int, i
     if length == RESPONSE_VIEW and not answers_token:
         correlation_id = int32_at(state.arena, offset + LENGTH_BYTES)
         if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
-            return FrameVerdict.IMPOSSIBLE, 1  # clients count from 0
+            return FrameVerdict.IMPOSSIBLE, 1  # clients count from 0, and rarely so far that ids overflow
     return verdict, size
 
 

@@ -31,6 +31,8 @@ SHORTEST_REQUEST = 8  # bytes: ControlledShutdown 0 has no client id in its head
 CONTROLLED_SHUTDOWN_0_BYTES = 12  # its header without client id, and the id of a broker
 HIGHEST_VERSION = 100  # far beyond all that there are
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
+# Ids count upwards from 0 and overflow. Those above come so late that they are rather numbers of other kinds.
+HIGHEST_OVERFLOWN = -(1 << 16)
 FIRST_WITH_TRANSACTIONS = 3  # version of Produce
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 LAST_NAMED_PRODUCE = 12  # from version 13 on topics have ids
@@ -52,16 +54,18 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     """Return how much `length` bytes at an offset look like a length and a request header of a known API.
 
     NOTHING: they cannot be one, or are too few to say. FAINT: they can be a Produce, as zeros are, and its
-    body is not to be seen. WEAK: they can be a request. PLAIN_ID: they have a whole client id in plain ASCII,
-    but the body of a Produce is not to be seen. PLAIN_BODY: they have such a client id, and nothing else is
-    asked for: a Produce has its body, too.
+    body is not to be seen, or they have a negative id, and not all of the client id is there. WEAK: they
+    can be a request. PLAIN_ID: they have a whole client id in plain ASCII, but the body of a Produce is not
+    to be seen. PLAIN_BODY: they have such a client id, and nothing else is asked for: a Produce has its
+    body, too.
     """
     if length < CLIENT_SIZE_AT or not _is_known_call(data, offset, max_versions):
         return NOTHING
     size = int32_at(data, offset)
     key, version = int16_at(data, offset + KEY_AT), int16_at(data, offset + VERSION_AT)
+    unusual = int32_at(data, offset + CORRELATION_AT) < FIRST_OF_SASL
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES else NOTHING
+        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES and not unusual else NOTHING
     if length < CLIENT_AT:
         return NOTHING
     text = int16_at(data, offset + CLIENT_SIZE_AT)
@@ -74,6 +78,8 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
             # No client calls itself this, and elsewhere it ends every string.
             return NOTHING
         plain = plain and 0x20 <= letter < 0x7F
+    if unusual and (not plain or text <= 0):
+        return NOTHING
     body = YES
     if key == ApiKey.PRODUCE:
         begin = offset + CLIENT_AT + max(text, 0)
@@ -81,7 +87,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         if body == NO:
             return NOTHING
     if not plain or not 0 < text <= length - CLIENT_AT:
-        return WEAK if body == YES else FAINT
+        return WEAK if body == YES and not unusual else FAINT
     return PLAIN_BODY if body == YES else PLAIN_ID
 
 
@@ -101,7 +107,8 @@ def _is_known_call(data: Bytes, offset: int, max_versions: Int64s) -> bool:
         return False
     correlation_id = int32_at(data, offset + CORRELATION_AT)
     begins_sasl = key == ApiKey.SASL_HANDSHAKE or key == ApiKey.API_VERSIONS
-    return bool(correlation_id >= 0 or (correlation_id == FIRST_OF_SASL and begins_sasl))
+    counted = correlation_id >= 0 or correlation_id <= HIGHEST_OVERFLOWN
+    return bool(counted or (correlation_id == FIRST_OF_SASL and begins_sasl))
 
 
 @jit_inner

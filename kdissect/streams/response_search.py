@@ -96,7 +96,9 @@ def _response_follows(
         return begins or position == row.next or _ends_a_packet(state, node, position)
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + LENGTH_BYTES)
-    if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
+    if size < SHORTEST_RESPONSE or size > MAX_FRAME or following == correlation_id:
+        return False
+    if following < 0 <= correlation_id:
         return False
     if sure and size > LONE_RESPONSE and row.next < position + LENGTH_BYTES + size:
         return False
@@ -145,7 +147,9 @@ def is_response(state: State, connection: int, direction: int, node: int, positi
         return NO if ending or position + length < row.next else UNSURE
     size = int32_at(state.arena, offset)
     correlation_id = int32_at(state.arena, offset + LENGTH_BYTES)
-    if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
+    if size < SHORTEST_RESPONSE or size > MAX_FRAME:
+        return NO
+    if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
         return NO
     begins = position == state.chunks[node].position and state.chunks[node].length >= RESPONSE_VIEW
     end = position + LENGTH_BYTES + size

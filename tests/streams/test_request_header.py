@@ -16,7 +16,7 @@ from kdissect.streams.request_header import (
     produce_acks,
 )
 from tests.helpers.followed import VERSIONS, brief, follow
-from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 
 @pytest.mark.parametrize("name", [b"a\tb", b"\x1b[31m", "\u202e\u00e9".encode(), b"\x7f"])
@@ -42,6 +42,35 @@ def test_a_connection_in_step_has_requests_of_any_api(wire: Wire, key: int) -> N
     assert [one.api_key for one in found] == [3, key, key, 3]
 
 
+@pytest.mark.parametrize(("opened", "size"), [(True, 1), (True, 3), (True, 1000), (False, 1000)])
+def test_ids_that_have_overflown(wire: Wire, opened: bool, size: int) -> None:
+    """They belong to the client, so a new connection may begin with negative ones."""
+    if opened:
+        wire.open()
+    for number in range(LOWEST, LOWEST + 6):
+        for side, data in ((CLIENT, request(3, 1, number)), (SERVER, response(number, b"tell"))):
+            for start in range(0, len(data), size):
+                wire.send(side, data[start : start + size])
+    found, _ = follow(wire)
+    assert brief(found) == [("answered", number) for number in range(LOWEST, LOWEST + 6)]
+
+
+@pytest.mark.parametrize("lost", [CLIENT, SERVER, None], ids=["request", "response", "both"])
+def test_ids_that_have_overflown_behind_a_hole(wire: Wire, lost: int | None) -> None:
+    """A request whose response is lost counts as unanswered, a response without its request not at all."""
+    wire.open()
+    numbers = [(1 << 31) - 1, *range(LOWEST, LOWEST + 6)]
+    for number in numbers:
+        for side, data in ((CLIENT, request(3, 1, number)), (SERVER, response(number, b"tell"))):
+            if number == LOWEST + 2 and lost in (side, None):
+                wire.lose(side, len(data))
+            else:
+                wire.send(side, data, after_ms=30)
+    found, _ = follow(wire)
+    answered = [number for number in numbers if number != LOWEST + 2]
+    assert [one.correlation_id for one in found if one.status == "answered"] == answered
+
+
 @jit_flat
 def evidence_of(data, length, versions):
     return header_evidence(data, 0, length, versions)
@@ -52,6 +81,7 @@ def acks_of(data, start, stop, version):
     return produce_acks(data, start, stop, version)
 
 
+LOWEST = -(1 << 31)  # the id behind the highest one
 PRODUCE = struct.pack(">hiih6s", 1, 1000, 1, 6, b"orders") + bytes(40)
 HEADERS = {
     "a client id in plain ASCII": (request(3, 1, 1), PLAIN_BODY),
@@ -61,6 +91,15 @@ HEADERS = {
     "an API that does not exist": (request(200, 1, 1), NOTHING),
     "a version far beyond": (request(3, 40, 1), NOTHING),
     "a negative id": (request(3, 1, -5), NOTHING),
+    "an id that has overflown": (request(3, 1, LOWEST), PLAIN_BODY),
+    "an id that has overflown, and no client id": (request(3, 1, LOWEST, client=None), NOTHING),
+    "an id that has overflown, and an empty client id": (request(3, 1, LOWEST, client=b""), NOTHING),
+    "an id that has overflown, and other letters": (request(3, 1, LOWEST, client="ü".encode()), NOTHING),
+    "an id that has overflown, and half a client id": (request(3, 1, LOWEST)[:17], FAINT),
+    "an id that has overflown, in an API without client ids": (
+        frame(struct.pack(">hhii", 7, 0, LOWEST, 1)),
+        NOTHING,
+    ),
     "the id with which Java authenticates": (request(17, 0, -1), PLAIN_BODY),
     "a Produce with its body": (request(0, 2, 1, PRODUCE), PLAIN_BODY),
     "a Produce whose body is not to be seen": (request(0, 2, 1, PRODUCE)[:20], PLAIN_ID),
