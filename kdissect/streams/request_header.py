@@ -26,6 +26,7 @@ LENGTH_BYTES = 4
 KEY_AT, VERSION_AT, CORRELATION_AT, CLIENT_SIZE_AT, CLIENT_AT = 4, 6, 8, 12, 14
 LEAST_OF_A_CLIENT_ID = 12  # bytes that tell who it is, if the capture cut the others
 HEADER_VIEW = 270  # bytes: a length, a request header and a client id of the usual longest size
+LONGEST_IN_VIEW = HEADER_VIEW - CLIENT_AT  # of a longer client id the first bytes are judged
 SHORTEST_SURE = CLIENT_AT  # bytes: a length and a request header without client id
 SHORTEST_REQUEST = 8  # bytes: ControlledShutdown 0 has no client id in its header
 CONTROLLED_SHUTDOWN_0_BYTES = 12  # its header without client id, and the id of a broker
@@ -54,23 +55,24 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     """Return how much `length` bytes at an offset look like a length and a request header of a known API.
 
     NOTHING: they cannot be one, or are too few to say. FAINT: they can be a Produce, as zeros are, and its
-    body is not to be seen, or they have a negative id, and not all of the client id is there. WEAK: they
-    can be a request. PLAIN_ID: they have a whole client id in plain ASCII, but the body of a Produce is not
-    to be seen. PLAIN_BODY: they have such a client id, and nothing else is asked for: a Produce has its
-    body, too.
+    body is not to be seen, or they have a negative id or a long client id, and too little of the latter is
+    there. WEAK: they can be a request. PLAIN_ID: they have a whole client id in plain ASCII, or a long one
+    that begins so, but the body of a Produce is not to be seen. PLAIN_BODY: they have such a client id, and
+    nothing else is asked for: a Produce has its body, too.
     """
     if length < CLIENT_SIZE_AT or not _is_known_call(data, offset, max_versions):
         return NOTHING
     size = int32_at(data, offset)
     key, version = int16_at(data, offset + KEY_AT), int16_at(data, offset + VERSION_AT)
-    unusual = int32_at(data, offset + CORRELATION_AT) < FIRST_OF_SASL
+    overflown = int32_at(data, offset + CORRELATION_AT) < FIRST_OF_SASL
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES and not unusual else NOTHING
+        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES and not overflown else NOTHING
     if length < CLIENT_AT:
         return NOTHING
     text = int16_at(data, offset + CLIENT_SIZE_AT)
-    if text < -1 or text > min(size + LENGTH_BYTES - CLIENT_AT, HEADER_VIEW - CLIENT_AT):
+    if text < -1 or text > size + LENGTH_BYTES - CLIENT_AT:
         return NOTHING
+    unusual = overflown or text > LONGEST_IN_VIEW
     plain = True
     for index in range(min(text, length - CLIENT_AT)):
         letter = data[offset + CLIENT_AT + index]
@@ -86,7 +88,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         body = _produce_begins(data, begin, offset + length, offset + LENGTH_BYTES + size, version)
         if body == NO:
             return NOTHING
-    if not plain or not 0 < text <= length - CLIENT_AT:
+    if not plain or not 0 < min(text, LONGEST_IN_VIEW) <= length - CLIENT_AT:
         return WEAK if body == YES and not unusual else FAINT
     return PLAIN_BODY if body == YES else PLAIN_ID
 

@@ -18,6 +18,9 @@ from kdissect.streams.request_header import (
 from tests.helpers.followed import VERSIONS, brief, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
+LOWEST = -(1 << 31)  # the id behind the highest one
+PRODUCE = struct.pack(">hiih6s", 1, 1000, 1, 6, b"orders") + bytes(40)
+
 
 @pytest.mark.parametrize("name", [b"a\tb", b"\x1b[31m", "\u202e\u00e9".encode(), b"\x7f"])
 @pytest.mark.parametrize("opened", [True, False])
@@ -40,6 +43,20 @@ def test_a_connection_in_step_has_requests_of_any_api(wire: Wire, key: int) -> N
     found, _ = follow(wire)
     assert brief(found) == [("answered", number) for number in range(4)]
     assert [one.api_key for one in found] == [3, key, key, 3]
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "midstream"])
+@pytest.mark.parametrize("key", [0, 3], ids=["produce", "metadata"])
+@pytest.mark.parametrize("length", [256, 257, 300, 1000])
+def test_client_ids_of_any_length(wire: Wire, opened: bool, key: int, length: int) -> None:
+    """A Kafka Streams thread has a client id of its application's id and 60 characters more."""
+    if opened:
+        wire.open()
+    for number in range(4):
+        wire.send(CLIENT, request(key, 2, number, PRODUCE, b"a" * length))
+        wire.send(SERVER, response(number, b"tell"))
+    found, _ = follow(wire)
+    assert brief(found) == [("answered", number) for number in range(4)]
 
 
 @pytest.mark.parametrize(("opened", "size"), [(True, 1), (True, 3), (True, 1000), (False, 1000)])
@@ -81,8 +98,6 @@ def acks_of(data, start, stop, version):
     return produce_acks(data, start, stop, version)
 
 
-LOWEST = -(1 << 31)  # the id behind the highest one
-PRODUCE = struct.pack(">hiih6s", 1, 1000, 1, 6, b"orders") + bytes(40)
 HEADERS = {
     "a client id in plain ASCII": (request(3, 1, 1), PLAIN_BODY),
     "no client id": (request(3, 1, 1, client=None), WEAK),
@@ -100,6 +115,11 @@ HEADERS = {
         frame(struct.pack(">hhii", 7, 0, LOWEST, 1)),
         NOTHING,
     ),
+    "a client id of 300 bytes": (request(3, 1, 1, client=b"a" * 300), PLAIN_BODY),
+    "a client id of 300 bytes with other letters": (request(3, 1, 1, client=b"\xff" * 300), NOTHING),
+    "a client id of 300 bytes, half of it there": (request(3, 1, 1, client=b"a" * 300)[:150], FAINT),
+    "a client id longer than the frame": (frame(request(3, 1, 1, client=b"a" * 300)[4:150]), NOTHING),
+    "a Produce with a client id of 300 bytes": (request(0, 2, 1, PRODUCE, b"a" * 300)[:270], PLAIN_ID),
     "the id with which Java authenticates": (request(17, 0, -1), PLAIN_BODY),
     "a Produce with its body": (request(0, 2, 1, PRODUCE), PLAIN_BODY),
     "a Produce whose body is not to be seen": (request(0, 2, 1, PRODUCE)[:20], PLAIN_ID),
