@@ -46,7 +46,7 @@ LONGEST_TRANSACTIONAL_ID = 512  # far beyond what clients make up
 LONGEST_TOPIC = 249  # org.apache.kafka.common.internals.Topic
 LETTER_A, LETTER_Z, DIGIT_0, DIGIT_9, DASH, DOT, UNDERSCORE = b"az09-._"
 LOWER_CASE = 0x20  # the bit that makes a letter of ASCII small
-LARGEST_WITHOUT_RECORDS = 1 << 24  # bytes: no other request than a Produce comes near
+LARGEST_WITHOUT_RECORDS = 1 << 24  # bytes: no request but a Produce comes near, no response but a fetch's
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
 
 

@@ -10,7 +10,15 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int32_at
 from kdissect.streams.chunks import view_from
 from kdissect.streams.flow_state import NOT_ENDING, State
-from kdissect.streams.request_header import LENGTH_BYTES, MAX_FRAME, MAYBE, NO, UNSURE, YES
+from kdissect.streams.request_header import (
+    LARGEST_WITHOUT_RECORDS,
+    LENGTH_BYTES,
+    MAX_FRAME,
+    MAYBE,
+    NO,
+    UNSURE,
+    YES,
+)
 from kdissect.streams.request_search import CHAIN_STEP, is_cut
 from kdissect.streams.waiting_queue import waiting_request
 
@@ -52,7 +60,12 @@ def chain_begins(state: State, node: int, position: int) -> bool:
 def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
     """Return whether a request waits for a response with this id, and that may have this size."""
     node = waiting_request(state, connection, correlation_id)
-    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node].api_key != ApiKey.API_VERSIONS)
+    if node < 0:
+        return False
+    key = state.waiting[node].api_key
+    if size > LARGEST_WITHOUT_RECORDS:
+        return bool(key == ApiKey.FETCH or key == ApiKey.SHARE_FETCH or key == ApiKey.FETCH_SNAPSHOT)
+    return bool(size <= LONGEST_VERSIONS or key != ApiKey.API_VERSIONS)
 
 
 @jit_inner

@@ -74,3 +74,20 @@ def test_numbers_before_a_hole_are_no_response(tmp_path: Path) -> None:
     for number in range(4, 6):
         wire.send(CLIENT, request(3, 1, number), after_ms=30).send(SERVER, response(number, bytes(40)))
     assert sorted(found(wire)) == [*(("answered", number) for number in range(3, 6)), ("orphan_response", 2)]
+
+
+def test_a_heartbeat_has_no_response_of_many_megabytes(tmp_path: Path) -> None:
+    """The lost packets end in an ApiVersions response, whose numbers begin the next one."""
+    wire = Wire(tmp_path / "payload").open().lose(SERVER, 100)
+    wire.send(SERVER, struct.pack(">iih", 9 << 24 | 13, 9, 0) + bytes(100))
+    for number in range(9, 15):
+        wire.send(CLIENT, request(12, 0, number), after_ms=30).send(SERVER, response(number, b"ok"))
+    assert found(wire) == [("answered", number) for number in range(9, 15)]
+
+
+@pytest.mark.parametrize(("key", "records"), [(1, True), (78, True), (59, True), (3, False), (12, False)])
+def test_fetches_have_responses_of_many_megabytes(key: int, records: bool, tmp_path: Path) -> None:
+    wire = Wire(tmp_path / "payload").open().send(CLIENT, request(key, 0, 3)).lose(SERVER, 100)
+    size = (16 << 20) + 1
+    wire.send(SERVER, struct.pack(">ii", size, 3) + bytes(100), after_ms=100)
+    assert found(wire) == [("answered" if records else "unanswered", 3)]
