@@ -82,7 +82,7 @@ def _detect(state: State, connection: int, direction: int) -> int:
     if client >= 0 and client != direction - 2 * connection:
         return Verdict.WAIT
     old = find_old_request(state, direction, state.max_versions)
-    if old == UNSURE:
+    if old == UNSURE and state.connections[connection].ending == NOT_ENDING:
         return Verdict.WAIT
     if old == YES:
         return Verdict.KAFKA_0_7

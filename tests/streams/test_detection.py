@@ -7,8 +7,8 @@ import pytest
 
 from kdissect.jit.rows import array_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES
-from tests.helpers.followed import follow
-from tests.helpers.segment_wire import CLIENT, SERVER, Wire
+from tests.helpers.followed import brief, follow
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
 
 @pytest.mark.parametrize("handshake", [True, False])
@@ -44,3 +44,15 @@ def test_tls_is_recognised(wire: Wire) -> None:
     found, conversations = follow(wire.open().send(CLIENT, hello).send(SERVER, hello).send(CLIENT, data * 5))
     assert found == []
     assert PROTOCOL_NAMES[array_of(conversations.state.connections)["protocol"][0]] == "tls"
+
+
+@pytest.mark.parametrize("cut", [1, 8, 9, 10])
+def test_a_connection_may_end_with_what_begins_like_kafka_0_7(wire: Wire, cut: int) -> None:
+    """The last request comes in two packets. The second one begins with the number 1, as a Fetch would."""
+    body = struct.pack(">h1sih1s", 1, b"g", 1, 1, b"m")
+    for number in range(100, 103):
+        wire.send(CLIENT, request(12, 0, number, body)).send(SERVER, response(number, bytes(2)))
+    last = request(12, 0, 103, body)
+    wire.send(CLIENT, last[:-cut]).send(CLIENT, last[-cut:]).send(SERVER, response(103, bytes(2)))
+    found, _ = follow(wire)
+    assert brief(found) == [("answered", number) for number in range(100, 104)]
