@@ -5,7 +5,8 @@ replicas_out_of_sync  replicas of a server are not among the in-sync replicas of
 
 A message tells what its sender knew at that time, so both are dated by the first message that tells them, and
 what happened lies before it. The epoch of a leader orders what several brokers tell: one that learns late
-still names an earlier epoch.
+still names an earlier epoch. Metadata below version 7 has no epochs, and time alone does not tell whether its
+broker learnt late, so it counts only for partitions of which nothing else tells a leader.
 """
 
 from collections import defaultdict
@@ -102,12 +103,10 @@ def _moves(partition: Partition, rows: Sequence[Row]) -> Iterator[Move]:
 
 def _reigns(rows: Sequence[Row]) -> list[Reign]:
     """Return the leaders of a partition, one for each epoch, in the order of epochs, or else of time."""
+    led = [row for row in rows if row["leader_id"] is not None and row["leader_id"] >= 0]
     own: dict[tuple[int, int], list[Row]] = defaultdict(list)
-    for row in rows:
-        leader = row["leader_id"]
-        if leader is not None and leader >= 0:
-            epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
-            own[epoch, leader].append(row)
+    for row in [row for row in led if _epoch(row) >= 0] or led:
+        own[_epoch(row), row["leader_id"]].append(row)
     reigns = []
     for (epoch, leader), states in own.items():
         first = min(states, key=lambda row: row["first_ns"])
@@ -115,6 +114,11 @@ def _reigns(rows: Sequence[Row]) -> list[Reign]:
         reigns.append((epoch, first["first_ns"], Reign(leader, first["first_ns"], last, first)))
     reigns.sort(key=lambda one: one[:2])
     return [reign for _, _, reign in reigns]
+
+
+def _epoch(row: Row) -> int:
+    """Return the epoch of the leader that a row tells, -1 if it tells none."""
+    return -1 if row["leader_epoch"] is None else row["leader_epoch"]
 
 
 def _absences(partition: Partition, rows: Sequence[Row]) -> Iterator[Absence]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.helpers.told_capture import T0_MS, Story
 from tests.helpers.told_cluster import cluster, name_of
 from tests.helpers.told_groups import analyzed
-from tests.helpers.told_metadata import State, tell
+from tests.helpers.told_metadata import VERSION, WITHOUT_EPOCHS, State, tell
 
 ALL = (1, 2, 3)
 KINDS = ("leaders_moved", "replicas_out_of_sync")
@@ -35,6 +35,24 @@ def test_a_broker_that_learns_late_moves_nothing_back(tmp_path: Path) -> None:
     before, after = {0: (3, 7, ALL)}, {0: (1, 8, ALL)}
     found = signals(tmp_path, (100, before), (9_000, after), (9_500, before), (12_000, after))
     assert [(kind, subject) for kind, subject, _ in found] == [("leaders_moved", name_of(3))]
+
+
+def old_client_too(tmp_path: Path, new_version: int) -> list[tuple[str, int]]:
+    """Return which leaders lost partitions, and when (ms), as an old client learns with a new one."""
+    story, lines = cluster(lambda node, at_ms: 3)
+    for at_ms, (leader, epoch) in ((100, (3, 7)), (5_000, (3, 7)), (9_000, (1, 8)), (14_000, (1, 8))):
+        tell(lines["writer-a", 1], at_ms, "orders", {0: (leader, epoch, ALL)}, new_version)
+        tell(lines["writer-b", 2], at_ms + 50, "orders", {0: (leader, epoch, ALL)}, WITHOUT_EPOCHS)
+    found = analyzed(story, tmp_path).signals
+    return [(one.subject.name, one.begin_ns // 10**6 - T0_MS) for one in found if one.kind == "leaders_moved"]
+
+
+def test_metadata_without_epochs_beside_such_with_epochs_moves_nothing(tmp_path: Path) -> None:
+    assert old_client_too(tmp_path, VERSION) == [(name_of(3), 9_002)]
+
+
+def test_metadata_without_epochs_alone_is_in_the_order_of_time(tmp_path: Path) -> None:
+    assert old_client_too(tmp_path, WITHOUT_EPOCHS) == [(name_of(3), 9_002)]
 
 
 def test_the_replica_that_is_missing_is_named_until_it_is_back(tmp_path: Path) -> None:
