@@ -6,7 +6,7 @@ import sys
 
 from kdissect.cli.context import analysis_run
 from kdissect.cli.options import anonymizes
-from kdissect.cli.report_build import report_input
+from kdissect.cli.report_build import report_input, signal_grid
 from kdissect.errors import UsageError
 from kdissect.text import escape
 
@@ -18,7 +18,8 @@ def who(arguments: argparse.Namespace) -> int:
     if anonymizes(arguments) and any(sign in arguments.named for sign in "*?["):
         raise UsageError("with --anonymize, TOPIC must be a full name without wildcards")
     with analysis_run(arguments, figures_only=True) as run:
-        summary = report_input(run, arguments).summary()
+        # Positions are counted by steps, and name topic ids that no response does.
+        summary = report_input(run, arguments, steps=signal_grid(run)).summary()
 
         from kdissect.report.build.find_topic_clients import find_topic_clients
         from kdissect.report.model.plain import to_plain
