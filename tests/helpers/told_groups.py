@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.index import index_captures
@@ -14,8 +15,8 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.build.build_report import build_report
-from kdissect.report.model.summary import Summary
-from kdissect.report.partials import merge, summarise
+from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.report.partials import ALL_TABLES, Partial, merge, summarise
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
@@ -29,13 +30,27 @@ SESSION_MS = 6000
 
 def analyzed(story: Story, tmp_path: Path) -> Summary:
     """Return the report about a story, with signals and incidents."""
+    return build_report(*partial_of(story, tmp_path))
+
+
+def partial_of(story: Story, tmp_path: Path) -> tuple[Partial, CaptureFacts]:
+    """Return what the report about a story is built from."""
     seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
     grid = grid_over(seen.earliest_time_ns, seen.latest_time_ns, SIGNAL_STEPS)
     batches = dissect_batches(pieces, seen.splits, wanted=SIGNAL_SOURCES)
     partial = merge(summarise(dict(tables), None, grid) for tables in batches)
-    return build_report(partial, capture_facts(seen, Counts(packets=seen.packets)))
+    return partial, capture_facts(seen, Counts(packets=seen.packets))
+
+
+def in_another_order(partial: Partial, seed: int) -> Partial:
+    """Return a partial whose tables have their rows in another order, as other tasks leave them."""
+    rng = np.random.default_rng(seed)
+    tables = {name: partial.table(ALL_TABLES[name]) for name in partial.tables}
+    return Partial(
+        {name: rows.take(pa.array(rng.permutation(rows.num_rows))) for name, rows in tables.items()}
+    )
 
 
 def causes_of(tell: Callable[[Story], Any], tmp_path: Path) -> list[str]:

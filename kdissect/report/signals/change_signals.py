@@ -24,6 +24,7 @@ from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.aggregate.grouping import RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.histogram import middle
+from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import MIN_STATISTIC, MIN_VALUES, Segment, Series, find_segments
@@ -129,7 +130,9 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
 def _timed(context: SignalContext, grid: Grid) -> Timed:
     pace = context.table(PACE)
     patient = np.isin(pace.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
-    pace = pace.filter((pace.ints("cell") >= 0) & pace.present("api_key") & ~patient & pace.present("cell"))
+    timed = (pace.ints("cell") >= 0) & pace.present("api_key") & ~patient & pace.present("cell")
+    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
+    pace = sort_rows(PACE, pace.filter(timed))
     latency = np.log2(np.maximum(middle(pace.ints("cell") << PACE_CELL_BITS), FASTEST_NS))
     count = pace.ints("exchanges")
     own = _own_groups(pace)

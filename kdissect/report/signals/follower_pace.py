@@ -20,6 +20,7 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -90,7 +91,8 @@ class FollowerFetches(NamedTuple):
 def follower_fetches(context: SignalContext) -> FollowerFetches:
     """Return the replica fetches of a capture."""
     pace = context.table(PACE)
-    pace = pace.filter(pace.ints("api_key") == ApiKey.FETCH)
+    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
+    pace = sort_rows(PACE, pace.filter(pace.ints("api_key") == ApiKey.FETCH))
     ids, leaders = pace.text("client_id"), server_rows(pace, context.servers)
     nodes = np.array([*(_node(text) for text in ids.texts.to_pylist()), -1], np.int64)[ids.numbers]
     size = len(leaders.names)

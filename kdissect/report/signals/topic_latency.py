@@ -14,6 +14,7 @@ import numpy as np
 from kdissect.array_types import Bools, Floats, Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
+from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -66,7 +67,8 @@ def topic_latency_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _writes(context: SignalContext) -> Writes:
     load = context.table(LOAD)
-    load = load.filter((load.ints("api_key") == ApiKey.PRODUCE) & (load.ints("timed") > 0))
+    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
+    load = sort_rows(LOAD, load.filter((load.ints("api_key") == ApiKey.PRODUCE) & (load.ints("timed") > 0)))
     count = load.ints("timed")
     octaves = load.ints("octaves_1000") / 1000 / np.maximum(count, 1)
     keys = ("client_id", "client_host", "topic", "topic_id", "partition")
