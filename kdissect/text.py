@@ -15,7 +15,9 @@ import difflib
 import re
 import unicodedata
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from socket import AF_INET, AF_INET6, inet_ntop
 
@@ -35,6 +37,7 @@ BYTE_UNITS = tuple(
 COUNT_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_NS = 86_400 * 10**9
 IPV4_PREFIX = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
 UUID_CHARACTERS = 22  # 16 bytes in base64url without padding
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
@@ -211,10 +214,29 @@ def format_share(part: float) -> str:
     return "100%" if part >= 0.9995 else f"{part * 100:.1f}%" if part else "0%"
 
 
+_DATED = ContextVar("dated", default=False)
+"""True if `format_clock` writes the date: sentences about one capture are made in many places."""
+
+
+def spans_midnight(first_ns: int | None, last_ns: int | None) -> bool:
+    """Return whether two times are known and of different days in UTC."""
+    return first_ns is not None and last_ns is not None and first_ns // DAY_NS != last_ns // DAY_NS
+
+
+@contextmanager
+def dated_clocks(dated: bool) -> Iterator[None]:
+    """Make `format_clock` write the date within the block if `dated`."""
+    before = _DATED.set(dated)
+    try:
+        yield
+    finally:
+        _DATED.reset(before)
+
+
 def format_clock(time_ns: int | None, *, date: bool = False) -> str:
     """Return the time of day in UTC with milliseconds, rounded down.
 
-    With `date`, the date before it; a dash for None.
+    With `date`, or within `dated_clocks`, the date before it; a dash for None.
     """
     if time_ns is None:
         return "-"
@@ -222,7 +244,10 @@ def format_clock(time_ns: int | None, *, date: bool = False) -> str:
         moment = datetime.fromtimestamp(time_ns // 10**9, UTC)
     except (ValueError, OverflowError, OSError):
         return f"{time_ns}ns"
-    return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S") + f".{time_ns // 10**6 % 1000:03d}"
+    return (
+        moment.strftime("%Y-%m-%d %H:%M:%S" if date or _DATED.get() else "%H:%M:%S")
+        + f".{time_ns // 10**6 % 1000:03d}"
+    )
 
 
 def format_timestamp(time_ns: int, *, digits: int = 9) -> str:

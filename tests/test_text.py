@@ -3,6 +3,7 @@
 import pytest
 
 from kdissect.text import (
+    dated_clocks,
     did_you_mean,
     escape_cell,
     fold,
@@ -17,6 +18,7 @@ from kdissect.text import (
     format_uuid,
     parse_address,
     parse_uuid,
+    spans_midnight,
     without_password,
 )
 
@@ -86,6 +88,19 @@ def test_clock():
     assert format_clock(None) == "-"
     assert format_clock(-(2**63), date=True) == "1677-09-21 00:12:43.145"
     assert format_clock(2**63 - 1, date=True) == "2262-04-11 23:47:16.854"
+
+
+def test_clocks_of_a_capture_over_midnight_have_their_date():
+    moment, day = 1_772_359_200_123_999_999, 24 * 3600 * 10**9
+    assert not spans_midnight(moment, moment + day // 2)
+    assert spans_midnight(moment, moment + day)
+    assert not spans_midnight(None, moment)
+    with dated_clocks(True):
+        assert format_clock(moment) == "2026-03-01 10:00:00.123"
+        assert format_clock(None) == "-"
+    with dated_clocks(False):
+        assert format_clock(moment) == "10:00:00.123"
+    assert format_clock(moment) == "10:00:00.123"
 
 
 @pytest.mark.parametrize(

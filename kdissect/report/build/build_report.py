@@ -40,6 +40,7 @@ from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.sources import find_signals
 from kdissect.report.timeline.signal_tables import PACE
+from kdissect.text import dated_clocks, spans_midnight
 
 MAX_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
@@ -116,7 +117,8 @@ def _name_causes(
     findings = apply_rules(context)
     source = SignalContext(partial, context, findings, topics)
     span = source.begin_ns, source.end_ns
-    incidents, signals = find_incidents(find_signals(source), span, context.totals.exchanges)
+    with dated_clocks(spans_midnight(*span)):
+        incidents, signals = find_incidents(find_signals(source), span, context.totals.exchanges)
     return mark_explained(findings, signals), incidents, signals
 
 

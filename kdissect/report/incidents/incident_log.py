@@ -22,7 +22,8 @@ NEAR_NS = 5 * NS_PER_S
 CLOSED_NS = 10 * NS_PER_S
 FORGOTTEN_NS = 3600 * NS_PER_S
 GROWTH_NS, GROWTH_SHARE = 5 * NS_PER_S, 4
-FIGURES = re.compile(r"[\d.,:]+")
+FIGURES = re.compile(r"(?:\d{4}-\d\d-\d\d )?[\d.,:]+")
+"""Figures and times of a sentence; times get their date once the captures go on past midnight."""
 
 
 class ChangeKind(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kdissect.report.model.call_figures import Figures
 from kdissect.report.model.incidents import Incident
-from kdissect.report.model.summary import CaptureFacts, ProfileBy, QualityCounter, Summary
+from kdissect.report.model.summary import ProfileBy, QualityCounter, Summary
 from kdissect.report.render.error_tables import (
     errors,
     faults,
@@ -29,9 +29,7 @@ from kdissect.report.render.ranking_tables import (
 from kdissect.report.render.table import heading
 from kdissect.report.render.terminal import BOLD, DIM, YELLOW, Terminal
 from kdissect.report.wording import counted, listed
-from kdissect.text import fold, format_count, format_duration, format_share, format_size
-
-DAY_NS = 24 * 3600 * 10**9
+from kdissect.text import fold, format_count, format_duration, format_share, format_size, spans_midnight
 
 CONSEQUENCES_IN_SHORT = 3
 LINES_IN_SHORT = 12
@@ -167,13 +165,9 @@ EVERYTHING = (
 
 def render(summary: Summary, terminal: Terminal) -> str:
     """Return the report as text that ends with a newline."""
-    terminal = replace(terminal, dated=_spans_midnight(summary.capture))
+    capture = summary.capture
+    terminal = replace(terminal, dated=spans_midnight(capture.first_time_ns, capture.last_time_ns))
     sections = EVERYTHING if terminal.full else ONE_SCREEN
     blocks = [section(summary, terminal) for section in sections]
     apart = "\n\n" if terminal.full else "\n"
     return apart.join("\n".join(lines) for lines in blocks if lines) + "\n"
-
-
-def _spans_midnight(capture: CaptureFacts) -> bool:
-    first, last = capture.first_time_ns, capture.last_time_ns
-    return first is not None and last is not None and first // DAY_NS != last // DAY_NS

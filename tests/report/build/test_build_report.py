@@ -2,11 +2,17 @@
 
 import gc
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kdissect.memory import collector_paused
+from kdissect.report.build.build_report import build_report
+from kdissect.text import DAY_NS
 from tests.helpers.paper_capture import MS, US, T
+from tests.helpers.told_cluster import cluster, name_of
+from tests.helpers.told_groups import partial_of
 
 
 def test_totals(summary):
@@ -58,3 +64,15 @@ def test_the_collector_is_as_it_was_when_a_report_is_made_or_fails(was_on):
         assert gc.isenabled() is was_on
     finally:
         gc.enable()
+
+
+def test_sentences_of_a_capture_over_midnight_have_dates(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, at_ms: (80 if node == 2 and at_ms > 15_000 else 3) + at_ms % 2)
+    partial, facts = partial_of(story, tmp_path)
+    over_midnight = replace(facts, first_time_ns=(facts.first_time_ns or 0) - DAY_NS)
+    for capture, clock in ((facts, "15:06:55."), (over_midnight, "2025-06-15 15:06:55.")):
+        summary = build_report(partial, capture)
+        (incident,) = (one for one in summary.incidents if one.subject.name == name_of(2))
+        (signal,) = (one for one in summary.signals if one.kind == "latency_rose")
+        assert f" at {clock}" in incident.headline
+        assert f" at {clock}" in signal.sentence
