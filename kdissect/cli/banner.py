@@ -36,7 +36,8 @@ def index_lines(found: "CaptureIndex") -> Iterator[str]:
         yield f"… and {left} more {plural('capture', left)}"
     if found.packets:
         yield (
-            f"{found.packets:,} {plural('packet', found.packets)}, {format_size(found.captured_bytes)}, {', '.join(link_names(found))}"
+            f"{found.packets:,} {plural('packet', found.packets)}, {format_size(found.captured_bytes)}, "
+            f"{', '.join(link_names(found))}"
             f"{span(found.earliest_time_ns, found.latest_time_ns)}"
         )
 

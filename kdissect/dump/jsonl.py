@@ -5,8 +5,8 @@ The first keys, the heading, are columns of the table `exchanges`. An exchange o
 something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and
 reason. Fields have the names of the schema; `exchanges.describe` says what a name with an underscore in front
 means. Bytes are base64, 64-bit integers are JSON numbers with all their digits, and ids are the 22 characters
-that Kafka prints. Bytes of texts that are not UTF-8 are U+FFFD, as in tables: strict readers of JSON refuse the
-lone surrogates that stand for them in messages.
+that Kafka prints. Bytes of texts that are not UTF-8 are U+FFFD, as in tables: strict readers of JSON refuse
+the lone surrogates that stand for them in messages.
 """
 
 import json
@@ -32,7 +32,10 @@ NOT_UTF8 = r"\udc"
 """The beginning of each escape of a byte that is not UTF-8; second halves of pairs may begin so, too."""
 
 LONE = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|((?:\\udc[89a-f][0-9a-f])+)")
-"""Neighbouring escapes of bytes that are not UTF-8; escaped backslashes and pairs are found to be left alone."""
+"""Neighbouring escapes of bytes that are not UTF-8.
+
+Escaped backslashes and pairs are found, too, and stay as they are.
+"""
 
 
 def exchange_object(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> Fields:

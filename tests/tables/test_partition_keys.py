@@ -97,7 +97,7 @@ def test_an_id_of_zeros_is_absent_and_so_is_the_length_of_no_name(seed: int) -> 
     arena = np.zeros(200, np.uint8)
     arena[::50] = 7
     rows = rng.integers(0, len(arena) - UUID_BYTES, (100, OWNER_WIDTH + ROW_WIDTH))
-    rows[:, OWNER], rows[:, OWNER_PRESENT] = np.arange(100), rng.integers(0, 1 << 12, 100)
+    rows[:, OWNER], rows[:, OWNER_PRESENT] = np.arange(100), rng.integers(0, 1 << ROW_WIDTH, 100)
     table = Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:])
     read = SimpleNamespace(rows=rows, partitions=table)
     columns = cast("MessageColumns", SimpleNamespace(columns=read, rows=np.arange(100)))

@@ -43,7 +43,7 @@ COLUMNS = (
     TableColumn("", right=False),
 )
 DETAIL = TableColumn("", right=False, shortest=20)
-"""What tells rows of one label apart: the API of a topic, host and software of a client."""
+"""Details that tell rows of one label apart: the API of a topic, host and software of a client."""
 
 CHANGE_COLUMNS = (
     TableColumn("", right=False),
