@@ -43,7 +43,7 @@ from kdissect.streams.request_search import LONE_REQUEST
 from kdissect.streams.tls.record_layer import RECORD_VIEW, is_tls_record, record_bytes
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its
-# middle may be inside one huge frame and gets longer.
+# middle, or whose start the capture lost, may be inside one huge frame and gets longer.
 NOT_KAFKA_AFTER = 1 << 20
 NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 GSSAPI_TAG = 0x60  # the first byte of a token (RFC 2743, section 3.1)
@@ -191,6 +191,23 @@ def forget_what_cannot_be_kafka(state: State, connection: int, direction: int) -
         if recognise_lone(state, connection, direction):
             return
         skip(state, direction, max(row.scanned.position, row.next - LONE_REQUEST - HEADER_VIEW))
-    limit = NOT_KAFKA_AFTER if connections[connection].handshake else NOT_KAFKA_AFTER_MIDSTREAM
+    limit = NOT_KAFKA_AFTER
+    if connections[connection].handshake == 0 or _lost_requests(state, connection, direction):
+        limit = NOT_KAFKA_AFTER_MIDSTREAM
     if row.skipped_bytes - row.skipped_before > limit:
         connections[connection].protocol = OTHER
+
+
+@jit_inner
+def _lost_requests(state: State, connection: int, direction: int) -> bool:
+    """Return whether the capture may lack the first requests of a connection whose handshake it has.
+
+    Lost bytes of either direction hide a request or its response. A client that begins with foreign bytes
+    does not send one.
+    """
+    row = state.directions[direction]
+    client = direction
+    if state.connections[connection].client_side == other_direction(direction) - 2 * connection:
+        client = other_direction(direction)
+    client_row = state.directions[client]
+    return bool(client_row.foreign == 0 and (row.lost_bytes > 0 or client_row.lost_bytes > 0))

@@ -8,7 +8,7 @@ import pytest
 from kdissect.jit.rows import array_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES
 from tests.helpers.followed import brief, follow
-from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 
 @pytest.mark.parametrize("handshake", [True, False])
@@ -56,3 +56,38 @@ def test_a_connection_may_end_with_what_begins_like_kafka_0_7(wire: Wire, cut: i
     wire.send(CLIENT, last[:-cut]).send(CLIENT, last[-cut:]).send(SERVER, response(103, bytes(2)))
     found, _ = follow(wire)
     assert brief(found) == [("answered", number) for number in range(100, 104)]
+
+
+def exchanges(wire: Wire, first: int, count: int = 4) -> list[tuple[str, int]]:
+    for number in range(first, first + count):
+        wire.send(CLIENT, request(3, 1, number), after_ms=30).send(SERVER, response(number, bytes(2)))
+    return [("answered", number) for number in range(first, first + count)]
+
+
+def test_a_large_response_behind_a_handshake_and_lost_packets(wire: Wire) -> None:
+    """The first requests and responses are lost, and the beginning of a response to a Fetch with them."""
+    wire.open().lose(CLIENT, 100).lose(SERVER, 2000)
+    for _ in range(60):
+        wire.send(SERVER, b"\xee" * 30_000)
+    expected = exchanges(wire, 3)
+    assert brief(follow(wire)[0]) == expected
+
+
+def test_the_server_does_not_decide_while_requests_are_lost(wire: Wire) -> None:
+    """Its first bytes were captured, but read as requests they are none."""
+    wire.open().lose(CLIENT, 100).send(CLIENT, b"end").send(SERVER, frame(b"\xee" * 29_996), after_ms=100)
+    for _ in range(60):
+        wire.send(SERVER, b"\xee" * 30_000, after_ms=30)
+    expected = exchanges(wire, 3)
+    assert brief(follow(wire)[0]) == expected
+
+
+@pytest.mark.parametrize("lost", [None, CLIENT, SERVER])
+def test_foreign_bytes_behind_a_handshake_are_given_up_soon(wire: Wire, lost: int | None) -> None:
+    wire.open().send(CLIENT, b"GET / HTTP/1.1\r\n\r\n").send(SERVER, b"HTTP/1.1 200 OK\r\n\r\n")
+    if lost is not None:
+        wire.lose(lost, 100)
+    for _ in range(60):
+        wire.send(SERVER, b"\xee" * 30_000, after_ms=30).send(CLIENT, b"\xee", after_ms=30)
+    exchanges(wire, 3)
+    assert follow(wire)[0] == []
