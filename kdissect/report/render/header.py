@@ -117,14 +117,30 @@ def _traffic(summary: Summary, terminal: Terminal) -> list[TableCell]:
         TableCell(f"requests {format_size(totals.request_bytes)}"),
         TableCell(f"responses {format_size(totals.response_bytes)}"),
     ]
-    usual = sum(row.exchanges for row in summary.errors if is_usual(row.api_key, row.error_code))
-    failed = max(totals.error_responses - usual, 0)
+    failed = _failed(summary)
     phrases.append(TableCell(f"{format_count(failed)} with errors", RED if failed else ""))
     unanswered = totals.unanswered - totals.unanswered_open
     phrases.append(TableCell(f"{format_count(unanswered)} unanswered", RED if unanswered else ""))
     if totals.unanswered_open:
         phrases.append(TableCell(f"{format_count(totals.unanswered_open)} in flight at the end"))
     return phrases if totals.answered else [*phrases, TableCell("no responses: no latencies", YELLOW)]
+
+
+def _failed(summary: Summary) -> int:
+    """Return how many responses have an error that clients do not expect.
+
+    Errors are counted by code, and a response may have several. Only if such a response has an expected one
+    as well may others like it be missing here; those with the most frequent code never are.
+    """
+    responses, usual, unusual = Counter[int | None](), Counter[int | None](), Counter[int | None]()
+    for api in summary.apis:
+        responses[api.api_key] += api.figures.error_responses
+    for row in summary.errors:
+        if is_usual(row.api_key, row.error_code):
+            usual[row.api_key] += row.exchanges
+        else:
+            unusual[row.api_key] = max(unusual[row.api_key], row.exchanges)
+    return sum(max(count - usual[key], unusual[key]) for key, count in responses.items())
 
 
 def _at_one_host(summary: Summary, terminal: Terminal) -> str:

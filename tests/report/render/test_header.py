@@ -25,6 +25,19 @@ def connections_only(protocol):
     }
 
 
+def with_errors(summary, errors, responses):
+    """Return a report with these rows of errors, and so many responses with an error by API."""
+    apis = tuple(
+        replace(
+            summary.apis[0],
+            api_key=int(api),
+            figures=replace(summary.apis[0].figures, error_responses=count),
+        )
+        for api, count in responses.items()
+    )
+    return replace(summary, errors=errors, apis=apis)
+
+
 @pytest.mark.parametrize(
     ("tables", "packets", "words"),
     [
@@ -119,11 +132,41 @@ def test_errors_are_named_by_number_and_usual_ones_are_not_counted():
         replace(first, api_key=int(api), error_code=int(code), error_name=code.name, exchanges=count)
         for api, code, count in kinds
     )
-    totals = replace(summary.totals, error_responses=55)
-    text = "\n".join(header(replace(summary, errors=errors, totals=totals), Terminal(120)))
+    text = "\n".join(
+        header(with_errors(summary, errors, {ApiKey(api): count for api, _, count in kinds}), Terminal(120))
+    )
     assert "50 with errors" in text
     assert " Errors      40 INVALID_TIMESTAMP · 10 OFFSET_OUT_OF_RANGE\n" in text
     assert "MEMBER_ID_REQUIRED" not in text
+
+
+@pytest.mark.parametrize(
+    ("responses", "shown"),
+    [
+        (1, "1 with errors"),  # one that has both
+        (7, "2 with errors"),
+        (8, "3 with errors"),
+    ],
+)
+def test_a_response_with_an_expected_error_beside_another_is_not_left_out(responses, shown):
+    summary = build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)
+    usual = 1 if responses == 1 else 5
+    kinds = (
+        (ErrorCode.TOPIC_ALREADY_EXISTS, usual),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, min(responses, 2)),
+    )
+    errors = tuple(
+        replace(
+            summary.errors[0],
+            api_key=int(ApiKey.CREATE_TOPICS),
+            error_code=int(code),
+            error_name=code.name,
+            exchanges=count,
+        )
+        for code, count in kinds
+    )
+    found = with_errors(summary, errors, {ApiKey.CREATE_TOPICS: responses})
+    assert shown in "\n".join(header(found, Terminal(120)))
 
 
 def test_no_line_of_errors_without_any():
