@@ -176,7 +176,7 @@ TOPIC_CALLS = PartialTable(
         ("client_id", TEXT),
         ("idle_wait", BOOL),
     ),
-    sums=("exchanges", "timed", "latency_ns"),
+    sums=("exchanges", "unanswered", "throttled", "timed", "latency_ns"),
     lowest=("latency_min_ns",),
     highest=("latency_max_ns",),
 )

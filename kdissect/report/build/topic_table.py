@@ -37,6 +37,7 @@ from kdissect.report.query.topic_names import TopicNames
 from kdissect.tables.array_batch import join_columns
 
 VOLUMES = ("mentions", "errors", *AMOUNTS)
+COUNTS = ("exchanges", "unanswered", "throttled")
 CLIENT_VOLUMES = ("records", "record_bytes", "errors")
 Name = tuple[str | None, ...]
 """Client id and `CLIENT_COLUMNS` of a client."""
@@ -113,7 +114,10 @@ class TopicTables:
         groups = _use_groups(flows, calls, latencies)
         by_flow = RowGroups(groups.flows, len(groups.topics), np.zeros(0, np.int64))
         volumes = {name: sum_by_group(by_flow, flows.columns.ints(name)) for name in VOLUMES}
-        exchanges = sum_by_group(replace(by_flow, of=groups.calls), calls.columns.ints("exchanges"))
+        by_call = replace(by_flow, of=groups.calls)
+        counts = {name: sum_by_group(by_call, calls.columns.ints(name)) for name in COUNTS}
+        lossy = self.facts.flags(self.facts.rows(calls.columns)).lossy
+        counts["doubtful"] = sum_by_group(by_call, np.where(lossy, calls.columns.ints("exchanges"), 0))
         by_group = LatencyGroups(groups.calls, groups.latencies, len(groups.topics))
         service, idle = (
             latencies_of_calls(calls.columns, latencies.columns, by_group, idle=idle)
@@ -130,12 +134,11 @@ class TopicTables:
                 TopicUse(
                     api_key=groups.api_keys[group],
                     api_name=self.api_names.get(groups.api_keys[group]),
-                    exchanges=int(exchanges[group]),
                     codecs=codecs.get(group, {}),
                     service=service.of(group),
                     idle=idle.of(group),
                     clients=ranked.rows,
-                    **{name: int(volumes[name][group]) for name in VOLUMES},
+                    **{name: int(column[group]) for name, column in (volumes | counts).items()},
                 )
             )
         return uses, omitted

@@ -136,6 +136,10 @@ class TopicUse:
     errors: int
     sampled_bytes: int
     sampled_lz4_bytes: int
+    unanswered: int
+    throttled: int
+    doubtful: int
+    """Exchanges on connections of which the capture misses bytes."""
     codecs: dict[str, int]
     service: Latency | None
     idle: Latency | None

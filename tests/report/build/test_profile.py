@@ -74,6 +74,7 @@ def test_rows_by_topic_on_paper():
         ("orders", "Fetch", 2),
     ]
     assert rows[0].service.sum_ns == 4 * paper_capture.MS
+    assert [(row.unanswered, row.throttled, row.doubtful) for row in rows[:2]] == [(1, 1, 0), (0, 0, 2)]
 
 
 def test_an_old_api_does_not_lend_its_name_to_a_new_one_of_the_same_key():
