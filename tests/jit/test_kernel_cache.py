@@ -61,6 +61,7 @@ def test_compiled_ones_are_used_as_soon_as_there_are_some(
     for name, value in fresh.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     kernel_cache.kernel_home.cache_clear()
     try:
         kernel_cache.mark_complete()
@@ -75,6 +76,7 @@ def test_files_of_other_versions_go_when_they_are_old(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     kernel_cache.kernel_home.cache_clear()
     try:
         mine, cache = kernel_cache.kernel_home(), kernel_cache.kernel_home().parent
@@ -88,6 +90,20 @@ def test_files_of_other_versions_go_when_they_are_old(
         left = {path.name for path in cache.iterdir()}
         assert left >= {mine.name, "kernels-2", "sources-2.json"}
         assert not left & {"kernels-1", "sources-1.json"}
+    finally:
+        kernel_cache.kernel_home.cache_clear()
+
+
+def test_a_cache_of_the_user_s_own_does_not_make_ours_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    kernel_cache.kernel_home.cache_clear()
+    try:
+        kernel_cache.mark_complete()
+        assert not kernel_cache.is_complete()
     finally:
         kernel_cache.kernel_home.cache_clear()
 

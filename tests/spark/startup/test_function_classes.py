@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from py4j.java_gateway import JavaGateway, is_instance_of
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from kdissect.spark.startup.class_file import ClassFile, ClassFileError, Member, Tag
 from kdissect.spark.startup.class_writer import Access, Opcode, load, return_value
@@ -213,7 +213,9 @@ def test_bridges_are_methods_of_their_own(package: Any) -> None:
 
 
 @pytest.mark.java
-def test_methods_constructors_and_conversions(package: Any) -> None:
+def test_methods_constructors_and_conversions(package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # PySpark converts errors once a test before has started it in this process, for which it needs a session.
+    monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
     calls = package.Calls
     made = calls.making().get()
     assert class_name(made) == f"{package._fqn}.Calls"
