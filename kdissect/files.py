@@ -118,7 +118,7 @@ class UnfinishedOutput:
         with suppress(OSError):  # who was not to read the old file is not to read the new one
             old = os.stat(self.target.name, dir_fd=self._folder, follow_symlinks=False)
             if stat.S_ISREG(old.st_mode) and old.st_uid == os.geteuid():
-                os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o666)
+                os.fchmod(file, stat.S_IMODE(os.fstat(file).st_mode & old.st_mode))
         return file
 
     def directory(self, mode: int = 0o777) -> Path:

@@ -222,6 +222,17 @@ def test_who_was_not_to_read_the_old_file_is_not_to_read_the_new_one(tmp_path: P
     assert target.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_that_is_to_be_private_stays_so(tmp_path: Path) -> None:
+    target = tmp_path / "secrets"
+    target.write_text("old")
+    target.chmod(0o644)
+    with UnfinishedOutput(target) as part:
+        with part.binary_file(0o600) as file:
+            file.write(b"new")
+        part.move()
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_name_may_be_as_long_as_names_are(tmp_path: Path) -> None:
     target = tmp_path / ("é" * 127)
     write_atomically(target, TEXT)
