@@ -240,14 +240,17 @@ def is_capture(path: Path) -> bool:
     """Return whether a file begins as a capture does, plain or compressed. Raise OSError."""
     with path.open("rb") as file:
         first = file.read(SNIFFED_BYTES)
-    is_plain = bool(pcap.read_header(first)) or pcapng.section_order(first) is not None
-    return is_plain or is_compressed(first)
+    return _has_header(first) or is_compressed(first)
 
 
 def check_magic(name: str, first: bytes) -> None:
     """Raise InputError unless `first`, the first bytes of a file, begin a capture."""
-    if pcap.read_header(first) or pcapng.section_order(first) is not None:
+    if _has_header(first):
         return
     if first[:4] in pcap.MAGICS or first[:4] == pcapng.SECTION_MAGIC:
         raise InputError(f"{name}: the header of this capture is cut off or damaged")
     raise not_a_capture(name, first)
+
+
+def _has_header(first: bytes) -> bool:
+    return pcap.read_header(first) is not None or pcapng.section_order(first) is not None

@@ -70,13 +70,12 @@ class DecodedExchange:
         version = self.exchange.api_version
         if api is None or version is None:
             return
-        is_known = version in api.versions
-        if is_known and not responses_only and finder(api.request, version, roles) and self.request:
-            yield from _mentions_of(self.request, finder(api.request, version, roles))
-        if not is_known:  # ApiVersions is answered in version 0 then, and others are not answered
-            version = 0
+        if version not in api.versions:
             if api.key != ApiKey.API_VERSIONS:
                 return
+            version = 0  # in which a broker answers that does not know it either; the request cannot be read
+        elif not responses_only and finder(api.request, version, roles) and self.request:
+            yield from _mentions_of(self.request, finder(api.request, version, roles))
         if self.exchange.response and finder(api.response, version, roles) and self.response:
             response_version = self.response.version
             yield from _mentions_of(

@@ -33,7 +33,7 @@ CONTROLLED_SHUTDOWN_0_BYTES = 12  # its header without client id, and the id of 
 HIGHEST_VERSION = 100  # far beyond all that there are
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
 # Ids count upwards from 0 and overflow. Those above come so late that they are rather numbers of other kinds.
-HIGHEST_OVERFLOWN = -(1 << 16)
+HIGHEST_OVERFLOWED = -(1 << 16)
 FIRST_WITH_TRANSACTIONS = 3  # version of Produce
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 LAST_NAMED_PRODUCE = 12  # from version 13 on topics have ids
@@ -64,15 +64,15 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         return NOTHING
     size = int32_at(data, offset)
     key, version = int16_at(data, offset + KEY_AT), int16_at(data, offset + VERSION_AT)
-    overflown = int32_at(data, offset + CORRELATION_AT) < FIRST_OF_SASL
+    overflowed = int32_at(data, offset + CORRELATION_AT) < FIRST_OF_SASL
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES and not overflown else NOTHING
+        return WEAK if size == CONTROLLED_SHUTDOWN_0_BYTES and not overflowed else NOTHING
     if length < CLIENT_AT:
         return NOTHING
     text = int16_at(data, offset + CLIENT_SIZE_AT)
     if text < -1 or text > size + LENGTH_BYTES - CLIENT_AT:
         return NOTHING
-    unusual = overflown or text > LONGEST_IN_VIEW
+    unusual = overflowed or text > LONGEST_IN_VIEW
     plain = True
     for index in range(min(text, length - CLIENT_AT)):
         letter = data[offset + CLIENT_AT + index]
@@ -109,7 +109,7 @@ def _is_known_call(data: Bytes, offset: int, max_versions: Int64s) -> bool:
         return False
     correlation_id = int32_at(data, offset + CORRELATION_AT)
     begins_sasl = key == ApiKey.SASL_HANDSHAKE or key == ApiKey.API_VERSIONS
-    counted = correlation_id >= 0 or correlation_id <= HIGHEST_OVERFLOWN
+    counted = correlation_id >= 0 or correlation_id <= HIGHEST_OVERFLOWED
     return bool(counted or (correlation_id == FIRST_OF_SASL and begins_sasl))
 
 

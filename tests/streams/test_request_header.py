@@ -60,7 +60,7 @@ def test_client_ids_of_any_length(wire: Wire, opened: bool, key: int, length: in
 
 
 @pytest.mark.parametrize(("opened", "size"), [(True, 1), (True, 3), (True, 1000), (False, 1000)])
-def test_ids_that_have_overflown(wire: Wire, opened: bool, size: int) -> None:
+def test_ids_that_have_overflowed(wire: Wire, opened: bool, size: int) -> None:
     """They belong to the client, so a new connection may begin with negative ones."""
     if opened:
         wire.open()
@@ -73,7 +73,7 @@ def test_ids_that_have_overflown(wire: Wire, opened: bool, size: int) -> None:
 
 
 @pytest.mark.parametrize("lost", [CLIENT, SERVER, None], ids=["request", "response", "both"])
-def test_ids_that_have_overflown_behind_a_hole(wire: Wire, lost: int | None) -> None:
+def test_ids_that_have_overflowed_behind_a_hole(wire: Wire, lost: int | None) -> None:
     """A request whose response is lost counts as unanswered, a response without its request not at all."""
     wire.open()
     numbers = [(1 << 31) - 1, *range(LOWEST, LOWEST + 6)]
@@ -106,12 +106,12 @@ HEADERS = {
     "an API that does not exist": (request(200, 1, 1), NOTHING),
     "a version far beyond": (request(3, 40, 1), NOTHING),
     "a negative id": (request(3, 1, -5), NOTHING),
-    "an id that has overflown": (request(3, 1, LOWEST), PLAIN_BODY),
-    "an id that has overflown, and no client id": (request(3, 1, LOWEST, client=None), NOTHING),
-    "an id that has overflown, and an empty client id": (request(3, 1, LOWEST, client=b""), NOTHING),
-    "an id that has overflown, and other letters": (request(3, 1, LOWEST, client="ü".encode()), NOTHING),
-    "an id that has overflown, and half a client id": (request(3, 1, LOWEST)[:17], FAINT),
-    "an id that has overflown, in an API without client ids": (
+    "an id that has overflowed": (request(3, 1, LOWEST), PLAIN_BODY),
+    "an id that has overflowed, and no client id": (request(3, 1, LOWEST, client=None), NOTHING),
+    "an id that has overflowed, and an empty client id": (request(3, 1, LOWEST, client=b""), NOTHING),
+    "an id that has overflowed, and other letters": (request(3, 1, LOWEST, client="ü".encode()), NOTHING),
+    "an id that has overflowed, and half a client id": (request(3, 1, LOWEST)[:17], FAINT),
+    "an id that has overflowed, in an API without client ids": (
         frame(struct.pack(">hhii", 7, 0, LOWEST, 1)),
         NOTHING,
     ),

@@ -99,7 +99,7 @@ def _timings(
     by_client["idle_wait"] = idle[exchange[calls.first]]
     measures: dict[str, Measure] = {
         "exchanges": every_row(len(rows)),
-        "unanswered": _unanswered(exchanges)[exchange],
+        "unanswered": exchanges.equals("status", "unanswered")[exchange],
         "throttled": exchanges.ints("throttle_ms")[exchange] > 0,
         "timed": sound,
         "latency_ns": counted_latencies(exchanges)[exchange],
@@ -117,13 +117,6 @@ def _timings(
         TOPIC_CALLS.name: make_table(TOPIC_CALLS, calls, by_client, measures),
         TOPIC_LATENCIES.name: make_table(TOPIC_LATENCIES, buckets, by_bucket, counts),
     }
-
-
-def _unanswered(exchanges: TableColumns) -> Bools:
-    """Return which exchanges lack a response that they expect."""
-    status = exchanges.text("status")
-    unanswered: Bools = status.numbers == status.number_of("unanswered")
-    return unanswered
 
 
 def _pairs(exchange_rows: Int64s, topic: RowGroups, exchanges: int) -> Int64s:

@@ -132,7 +132,8 @@ class ArchiveFiles:
         used = {self.archive.stem}
         for seal in cache.glob("classes-*.seal"):
             with suppress(OSError):
-                used |= set() if is_old(seal) else {seal.stem}
+                if not is_old(seal):
+                    used.add(seal.stem)
         found = (path for path in cache.glob("classes-*") if path.suffix != self.lock.suffix)
         remove_old(path for path in found if path.stem not in used)
 
