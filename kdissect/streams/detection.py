@@ -25,6 +25,7 @@ from kdissect.streams.flow_state import (
 from kdissect.streams.frame_search import MAX_HELD, find_chain, find_request, search_anew
 from kdissect.streams.framing import TOKEN_LIMIT
 from kdissect.streams.kafka07_framing import find_old_request
+from kdissect.streams.lone_chain import chain_needs, follow_chain
 from kdissect.streams.request_header import (
     HEADER_VIEW,
     KEY_AT,
@@ -175,7 +176,7 @@ def recognise_lone(state: State, connection: int, direction: int) -> bool:
         or connections[connection].client_side == direction - 2 * connection
     ):
         return False
-    if not find_chain(state, direction):
+    if not find_chain(state, direction) and not follow_chain(state, direction):
         return False
     connections[connection].protocol = KAFKA
     connections[connection].client_side = other - 2 * connection
@@ -190,9 +191,11 @@ def forget_what_cannot_be_kafka(state: State, connection: int, direction: int) -
     if row.next - row.frame > MAX_HELD:
         if recognise_lone(state, connection, direction):
             return
-        skip(state, direction, max(row.scanned.position, row.next - LONE_REQUEST - HEADER_VIEW))
+        useless = max(row.scanned.position, row.next - LONE_REQUEST - HEADER_VIEW)
+        skip(state, direction, min(useless, chain_needs(row)))
     limit = NOT_KAFKA_AFTER
-    if connections[connection].handshake == 0 or _lost_requests(state, connection, direction):
+    is_lone = state.directions[other_direction(direction)].highest == 0
+    if connections[connection].handshake == 0 or is_lone or _lost_requests(state, connection, direction):
         limit = NOT_KAFKA_AFTER_MIDSTREAM
     if row.skipped_bytes - row.skipped_before > limit:
         connections[connection].protocol = OTHER

@@ -73,6 +73,16 @@ class SearchMark(Row):
 
 
 @row_type
+class LoneChain(Row):
+    """Responses whose lengths lead from one to the next, in a direction whose other one was not captured."""
+
+    frames: int  # whose beginnings were seen, 0: there is no chain
+    position: int  # where the next one must begin
+    correlation_id: int  # of the last one
+    looked: int  # no chain is looked for before this position
+
+
+@row_type
 class DirectionRow(Row):
     """One direction of a connection."""
 
@@ -110,6 +120,7 @@ class DirectionRow(Row):
     )
     scanned: SearchMark  # no frame begins before this: what a search has found out
     doubtful: SearchMark  # between `scanned` and this a frame may begin, but more must come to say so
+    chain: LoneChain  # of large responses, in a direction that is not known to be Kafka's
 
 
 @row_type

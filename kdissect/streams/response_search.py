@@ -5,7 +5,7 @@ its id and what stands behind its frame agrees, if lengths lead from it exactly 
 if a chain of LONE_CHAIN frames begins with it whose ids count upwards.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int32_at
 from kdissect.streams.chunks import view_from
@@ -28,7 +28,16 @@ LONE_RESPONSE = 1 << 17  # bytes: a larger response must begin a packet
 LONGEST_VERSIONS = 1 << 14  # of ApiVersions, whose response is full of what looks like a length and an id
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs
+NO_LINK = -1
 CHAIN_CHUNKS = 1 << 10  # lengths are followed so far, whatever the sizes of its packets
+
+
+@jit_inline
+def is_link(size: int, correlation_id: int, last: int) -> bool:
+    """Return whether a frame may follow a response with the id `last` in a chain, or begin one (NO_LINK)."""
+    if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
+        return False
+    return last == NO_LINK or 0 < correlation_id - last <= CHAIN_STEP
 
 
 @jit_inner
@@ -46,9 +55,7 @@ def chain_begins(state: State, node: int, position: int) -> bool:
         if length < RESPONSE_VIEW:
             return False
         size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + LENGTH_BYTES)
-        if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
-            return False
-        if count > 0 and not 0 < correlation_id - last <= CHAIN_STEP:
+        if not is_link(size, correlation_id, last if count > 0 else NO_LINK):
             return False
         position, last, count = position + LENGTH_BYTES + size, correlation_id, count + 1
         if count == LONE_CHAIN:
