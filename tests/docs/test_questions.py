@@ -45,7 +45,7 @@ def test_there_are_twelve() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("question", "command"), [*OTHERS, *thorough_after(2, IN_SQL)])
+@pytest.mark.parametrize(("question", "command"), [*OTHERS, *thorough_after(1, IN_SQL)])
 def test_its_command_answers_it(question: str, command: str, tmp_path: Path) -> None:
     words = shlex.split(command)[1:]
     paths = {name: str(CAPTURES / OLD.get(question, file)) for name, file in FILES.items()}

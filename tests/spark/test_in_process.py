@@ -10,6 +10,7 @@ from kdissect.spark.startup.java import JavaMissingError
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
 from kdissect.streams.tls.keylog import KeyLog
 from tests.helpers.command import WITHOUT_SPARK, kdissect
+from tests.helpers.tiers import thorough_after
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = str(CAPTURES / "pause.pcapng")
@@ -53,10 +54,13 @@ def test_java_is_asked_for_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "command",
-    [
-        ("analyze", CAPTURES / "tls.pcapng", "--full"),
-        ("analyze", CAPTURES / "rebalances.pcapng", "--topic", "*", "--format", "json"),
-    ],
+    thorough_after(
+        1,
+        [
+            (("analyze", CAPTURES / "rebalances.pcapng", "--topic", "*", "--format", "json"),),
+            (("analyze", CAPTURES / "tls.pcapng", "--full"),),
+        ],
+    ),
 )
 def test_the_report_is_that_of_spark(command: tuple[object, ...]) -> None:
     here, spark = kdissect(*command, **WITHOUT_SPARK), kdissect(*command)
