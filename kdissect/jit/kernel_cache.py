@@ -48,14 +48,18 @@ def is_complete() -> bool:
 
 def is_missing() -> bool:
     """Return whether this run would have to compile kernels."""
-    elsewhere = "NUMBA_CACHE_DIR" in os.environ  # the user's own, of which nothing is known
-    return os.environ.get(SWITCH) != "0" and not elsewhere and not is_complete()
+    return os.environ.get(SWITCH) != "0" and not _is_elsewhere() and not is_complete()
+
+
+def _is_elsewhere() -> bool:
+    """Return whether Numba keeps what it compiles in a directory of the user's choice, which nobody seals."""
+    home = str(kernel_home())
+    return os.environ.get("NUMBA_CACHE_DIR", home) != home
 
 
 def mark_complete() -> None:
     """Record that all kernels have been called, and so cached, unless this run does not compile."""
-    elsewhere = os.environ.get("NUMBA_CACHE_DIR", str(kernel_home())) != str(kernel_home())
-    if os.environ.get(SWITCH) == "0" or elsewhere:
+    if os.environ.get(SWITCH) == "0" or _is_elsewhere():
         return
     with suppress(OSError):
         kernel_home().mkdir(parents=True, exist_ok=True)

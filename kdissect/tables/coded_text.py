@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.array_types import Int64s
+from kdissect.array_types import Bools, Int64s
 from kdissect.tables.arrow_columns import int_column
 from kdissect.tables.column_values import code_values, valid_mask
 
@@ -47,6 +47,11 @@ class CodedText:
         if any_absent(rows):
             taken[rows < 0] = -1
         return CodedText(taken, self.texts)
+
+    def equals(self, text: str) -> Bools:
+        """Return the mask of rows with a text."""
+        mask: Bools = self.numbers == self.number_of(text)
+        return mask
 
     def number_of(self, text: str) -> int:
         """Return the number of a text, -2 if it has none."""

@@ -167,7 +167,7 @@ def _choices(exchanges: TableColumns, partitions: TableColumns, exchange_rows: I
     idle = whole_numbers(of_class["idle_wait"])[0] != 0
     status = of_class["status"]
     assert isinstance(status, CodedText)
-    waiting = status.numbers == status.number_of("unanswered")
+    waiting = status.equals("unanswered")
     throttle, (latency, sound) = exchanges.ints("throttle_ms"), sound_latencies(exchanges)
     acks, has_acks = exchanges.ints("acks"), exchanges.present("acks")
     is_end, with_some = key == ApiKey.END_TXN, partial(classes_with, exchanges)

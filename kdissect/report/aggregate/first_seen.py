@@ -65,8 +65,8 @@ def _by_status(exchanges: TableColumns) -> Iterator[ArrayBatch]:
     status = of_class["status"]
     assert isinstance(status, CodedText)
     kinds = (
-        ("unanswered", status.numbers == status.number_of("unanswered"), begin),
-        ("orphan", status.numbers == status.number_of("orphan_response"), answer),
+        ("unanswered", status.equals("unanswered"), begin),
+        ("orphan", status.equals("orphan_response"), answer),
         ("throttled", classes_with(exchanges, "throttled"), answer),
     )
     for kind, classes, time in kinds:

@@ -154,7 +154,7 @@ class TableColumns:
         coded = self.text(name)
 
         def compare() -> tuple[Bools]:
-            return (coded.numbers == coded.number_of(text),)
+            return (coded.equals(text),)
 
         return self.derived("equals", name, text, make=compare)[0]
 

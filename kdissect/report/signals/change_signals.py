@@ -131,7 +131,6 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
     pace = context.table(PACE)
     patient = np.isin(pace.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
     timed = (pace.ints("cell") >= 0) & pace.present("api_key") & ~patient & pace.present("cell")
-    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
     pace = sort_rows(PACE, pace.filter(timed))
     latency = np.log2(np.maximum(middle(pace.ints("cell") << PACE_CELL_BITS), FASTEST_NS))
     count = pace.ints("exchanges")

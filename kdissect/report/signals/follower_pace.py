@@ -91,7 +91,6 @@ class FollowerFetches(NamedTuple):
 def follower_fetches(context: SignalContext) -> FollowerFetches:
     """Return the replica fetches of a capture."""
     pace = context.table(PACE)
-    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
     pace = sort_rows(PACE, pace.filter(pace.ints("api_key") == ApiKey.FETCH))
     ids, leaders = pace.text("client_id"), server_rows(pace, context.servers)
     nodes = np.array([*(_node(text) for text in ids.texts.to_pylist()), -1], np.int64)[ids.numbers]

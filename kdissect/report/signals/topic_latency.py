@@ -67,7 +67,6 @@ def topic_latency_signals(context: SignalContext) -> Iterator[Signal]:
 
 def _writes(context: SignalContext) -> Writes:
     load = context.table(LOAD)
-    # Sums of logarithms depend on their order, and that of the rows on how the work was divided.
     load = sort_rows(LOAD, load.filter((load.ints("api_key") == ApiKey.PRODUCE) & (load.ints("timed") > 0)))
     count = load.ints("timed")
     octaves = load.ints("octaves_1000") / 1000 / np.maximum(count, 1)

@@ -132,8 +132,7 @@ def _may_wait(exchanges: TableColumns) -> bool:
     longest, timed = whole_numbers(class_counts(exchanges)["latency_max_ns"])
     status = class_columns(exchanges)["status"]
     assert isinstance(status, CodedText)
-    is_open = status.numbers == status.number_of("unanswered")
-    return bool((is_open | (timed & (longest >= LONG_WAIT_NS))).any())
+    return bool((status.equals("unanswered") | (timed & (longest >= LONG_WAIT_NS))).any())
 
 
 def count_load(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Int64s) -> ArrayBatch:
