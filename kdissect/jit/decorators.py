@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from kdissect.cache_directory import check_private
 from kdissect.jit import kernel_cache
+from kdissect.jit.inner_code import THIN, make_no_inner_code
 from kdissect.jit.kernel_cache import forget_damaged_files, ignore_location
 
 
@@ -26,6 +27,7 @@ def _numba() -> Any:
 
     forget_damaged_files(caching)
     ignore_location(caching)
+    make_no_inner_code()
     return numba
 
 
@@ -56,6 +58,12 @@ jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True,
 jit_inline: Callable[[Any], Any] = _compiler(
     _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
 )
+
+
+def jit_thin(function: Any) -> Any:
+    """Return an inner kernel that does little but call large ones: only its callers are optimised."""
+    THIN.add(function)
+    return jit_inner(function)
 
 
 def _copier() -> Callable[..., None]:

@@ -13,7 +13,7 @@ complete.
 """
 
 from kdissect.array_types import Int64s
-from kdissect.jit.decorators import jit_flat, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inner, jit_thin
 from kdissect.protocol.integers import int32_at
 from kdissect.streams.chunks import leave_gap, skip, view
 from kdissect.streams.detection import recognise_lone
@@ -29,7 +29,7 @@ from kdissect.streams.flow_state import (
     is_kafka,
     is_kafka07,
 )
-from kdissect.streams.frame_loop import pair_frame, read_pending, shortest_frame
+from kdissect.streams.frame_loop import pair_frame, read_frames, shortest_frame
 from kdissect.streams.frame_search import search_anew
 from kdissect.streams.framing import has_assembly_room, take_frame
 from kdissect.streams.kafka07_pairing import shorten_waiting
@@ -85,14 +85,24 @@ def _give_up_holes(state: State, direction: int) -> int:
     return code
 
 
-@jit_inner
+@jit_thin
 def _read(state: State, connection: int, direction: int) -> int:
-    """Read a direction, and the other one if it became worth reading by that."""
-    state.counters.reading = direction
-    return read_pending(state, connection)
+    """Read a direction, and the other one if it became worth reading by that.
+
+    Return as `read_frames` does.
+    """
+    counters = state.counters
+    counters.reading = direction
+    while counters.reading >= 0:
+        code = read_frames(state, connection, counters.reading)
+        if code != DONE:
+            return code
+        counters.reading = counters.read_next
+        counters.read_next = -1
+    return DONE
 
 
-@jit_inner
+@jit_thin
 def _release_holes(state: State, connection: int) -> int:
     """Have a connection go on without what waits behind holes."""
     client = _client_or_likely(state, connection)
@@ -106,7 +116,7 @@ def _release_holes(state: State, connection: int) -> int:
     return DONE
 
 
-@jit_inner
+@jit_thin
 def _release_all(state: State, connection: int) -> int:
     """Have a connection go on without anything that waits."""
     row = state.connections[connection]
@@ -128,7 +138,7 @@ def _release_all(state: State, connection: int) -> int:
     return _give_up_all(state, connection)
 
 
-@jit_inner
+@jit_thin
 def _close(state: State, connection: int) -> int:
     """End a connection: read what is left of it, and finish what waits."""
     client = _client_or_likely(state, connection)

@@ -159,19 +159,3 @@ def pair_frame(state: State, connection: int, client: bool, frame: FrameRow) -> 
         on_request(state, connection, frame)
     else:
         on_response(state, connection, frame)
-
-
-@jit_inner
-def read_pending(state: State, connection: int) -> int:
-    """Read the direction `counters.reading`, and then the one that became worth reading by that.
-
-    Return as `read_frames` does. If the code is not DONE, the next call goes on where this one stopped.
-    """
-    counters = state.counters
-    while counters.reading >= 0:
-        code = read_frames(state, connection, counters.reading)
-        if code != DONE:
-            return code
-        counters.reading = counters.read_next
-        counters.read_next = -1
-    return DONE

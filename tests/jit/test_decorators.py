@@ -11,8 +11,8 @@ import kdissect
 from tests.helpers.command import environment
 
 PACKAGE = Path(kdissect.__file__).parent
-KINDS = {"jit", "jit_flat", "jit_inner", "jit_inline"}
-INNER = {"jit_inner", "jit_inline"}
+INNER = {"jit_inner", "jit_inline", "jit_thin"}
+KINDS = {"jit", "jit_flat"} | INNER
 
 
 def _decorator(function: ast.AST) -> str | None:

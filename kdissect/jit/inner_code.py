@@ -1,0 +1,63 @@
+"""Less work for Numba's compiler on kernels that only other kernels call.
+
+Numba optimises each function together with all that it calls, and makes machine code of it, as soon as it
+is compiled. The machine code of an inner kernel never runs: its bitcode becomes part of the kernels that call
+it. So inner kernels get none here. Those that do little but call large ones (`jit_thin`) are not optimised,
+either: the large ones would be optimised once more for each of them.
+"""
+
+from importlib import import_module
+from typing import Any
+
+THIN = set[Any]()
+"""The functions that are not optimised by themselves."""
+
+
+def make_no_inner_code() -> None:
+    """Make Numba keep the bitcode alone of functions of the package that have no entry point for Python.
+
+    An environment is what Numba's code needs to make objects of Python. It is given to the machine code of
+    its function, which lies in the first kernel that has become ready since.
+    """
+    codegen: Any = import_module("numba.core.codegen")
+    lowering: Any = import_module("numba.core.typed_passes").NativeLowering
+    run_pass, set_env = lowering.run_pass, codegen.JITCPUCodegen.set_env
+    make_ready = codegen.CPUCodeLibrary._finalize_final_module  # noqa: SLF001
+    optimise = codegen.CPUCodeLibrary._optimize_final_module  # noqa: SLF001
+    inner = set[str]()  # names of environments
+    waiting = dict[str, Any]()
+
+    def run_marked(self: Any, state: Any) -> Any:
+        own = str(state.func_id.modname).startswith("kdissect.")
+        if own and state.flags.no_cpython_wrapper and state.library is None:
+            state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            state.library.is_inner = True
+            state.library.is_thin = state.func_id.func in THIN
+        return run_pass(self, state)
+
+    def make_kernel_ready(self: Any) -> None:
+        if not getattr(self, "is_inner", False):
+            make_ready(self)
+            return
+        inner.update(variable.name for variable in self._final_module.global_variables)
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def optimise_thick(self: Any) -> None:
+        if not getattr(self, "is_thin", False):
+            optimise(self)
+
+    def set_env_later(self: Any, name: str, environment: Any) -> None:
+        if name in inner and not self._engine.is_symbol_defined(name):
+            waiting[name] = environment
+            return
+        set_env(self, name, environment)
+        for other in [other for other in waiting if self._engine.is_symbol_defined(other)]:
+            set_env(self, other, waiting.pop(other))
+
+    lowering.run_pass = run_marked
+    codegen.CPUCodeLibrary._finalize_final_module = make_kernel_ready  # noqa: SLF001
+    codegen.CPUCodeLibrary._optimize_final_module = optimise_thick  # noqa: SLF001
+    codegen.JITCPUCodegen.set_env = set_env_later
