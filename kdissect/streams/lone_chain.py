@@ -25,6 +25,8 @@ def follow_chain(state: State, direction: int) -> bool:
     """
     row = state.directions[direction]
     chain = row.chain
+    if chain.position < row.frame:
+        chain.frames = 0  # its next response was given up with what waited before it
     node = row.head
     while node >= 0:
         stop = state.chunks[node].position + state.chunks[node].length

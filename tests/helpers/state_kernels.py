@@ -5,6 +5,7 @@ import numpy as np
 from kdissect.jit.decorators import jit_flat
 from kdissect.streams.chunks import append, discard, new_chunk, skip, view
 from kdissect.streams.flow_state import State
+from kdissect.streams.lone_chain import follow_chain
 from kdissect.streams.state_pools import new_state, with_more_connections
 
 VERSIONS = np.full(93, 13, np.int64)
@@ -34,3 +35,8 @@ def consume(state, direction, position, belongs_to_frame):
         discard(state, direction, position)
     else:
         skip(state, direction, position)
+
+
+@jit_flat
+def follow(state, direction):
+    return follow_chain(state, direction)

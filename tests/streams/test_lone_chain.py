@@ -3,10 +3,14 @@
 import random
 from collections.abc import Collection
 
+import numpy as np
 import pytest
 
+from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
-from tests.helpers.segment_wire import SERVER, Wire, response
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, response
+from tests.helpers.state_kernels import follow, put_chunk, state_of
 
 SIZE, COUNT, PACKET = 400_000, 12, 8_192
 
@@ -91,3 +95,29 @@ def test_a_beginning_over_two_packets(wire: Wire) -> None:
         wire.send(SERVER, data[begin:stop])
     ids, protocol, _ = read(wire, 4)
     assert (ids, protocol) == (list(range(3, COUNT)), "kafka")
+
+
+def test_a_chain_keeps_nothing_when_the_other_direction_comes(wire: Wire) -> None:
+    """Bytes that begin like a response are kept for no longer than any others."""
+    send(wire, response(1, bytes(10 * SIZE))[:SIZE])
+    wire.send(CLIENT, b"\xff" * 300)
+    send(wire, b"\xff" * (8 << 20))
+    splits, pieces = wire.splits(64)
+    conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64))
+    most = 0
+    for piece in pieces:
+        for _ in conversations.feed(piece):
+            pass
+        most = max(most, int(conversations.state.counters.held))
+    assert 0 < most < 2 << 20
+
+
+def test_what_is_given_up_ends_a_chain() -> None:
+    """The place of the next response is gone with bytes that were let go to save memory."""
+    state = state_of(arena=response(7, bytes(100)))
+    put_chunk(state, 1, 5_000, 0, 108, 1)
+    row = state.directions[1]
+    row.frame, row.chain.looked = 5_000, 6_000
+    row.chain.frames, row.chain.position = 2, 100
+    assert not follow(state, 1)
+    assert row.chain.frames == 0
