@@ -25,7 +25,7 @@ def ancient(version: str) -> Release:
     return Release(f"kafka-{version}", (f"org.apache.kafka:kafka_2.11:{version}", *tools, *later))
 
 
-CURRENT = modern("4.3.1")
+CURRENT = modern("4.4.0")
 EARLIER = modern("3.9.1")
 OLD = ancient("0.10.2.2")
 OLDER = ancient("0.9.0.1")

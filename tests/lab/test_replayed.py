@@ -48,7 +48,7 @@ def test_a_row_names_what_an_independent_client_found_different() -> None:
         "members": (3, 2),
     }
     assert row(TARGETS[0], Way("asap", "full"), report, seen, 12.4) == (
-        "| 4.3.1, 1 broker | asap | full | 7 of 9 | 3 of 4 of t | 1 of 1 | 0 of 1 | 12 of 10 (+20.0%) "
+        "| 4.4.0, 1 broker | asap | full | 7 of 9 | 3 of 4 of t | 1 of 1 | 0 of 1 | 12 of 10 (+20.0%) "
         "| 0 of 1 | 2 of 3 | diverged | 1.2 ms | 12 s | 1 Produce: NONE became closed; read_committed t-0: "
         "4 records instead of 1; commit of g t-0: -2 records; 2 records in responses that were empty |"
     )

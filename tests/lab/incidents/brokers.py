@@ -1,4 +1,4 @@
-"""Three brokers of release 4.3.1, each also a controller, that stay up from scenario to scenario.
+"""Three brokers of the current release, each also a controller, that stay up from scenario to scenario.
 
 In: a `Network`. Out: brokers with listeners for clients (plain, SASL, TLS), for the operator and for each
 other, and the operator's requests. A scenario mends what it breaks; `ready` returns when all brokers are
