@@ -57,12 +57,12 @@ def test_java_is_asked_for_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     thorough_after(
         1,
         [
-            (("analyze", CAPTURES / "rebalances.pcapng", "--topic", "*", "--format", "json"),),
-            (("analyze", CAPTURES / "tls.pcapng", "--full"),),
+            ["analyze", CAPTURES / "rebalances.pcapng", "--topic", "*", "--format", "json"],
+            ["analyze", CAPTURES / "tls.pcapng", "--full"],
         ],
     ),
 )
-def test_the_report_is_that_of_spark(command: tuple[object, ...]) -> None:
+def test_the_report_is_that_of_spark(command: list[object]) -> None:
     here, spark = kdissect(*command, **WITHOUT_SPARK), kdissect(*command)
     assert (here.returncode, spark.returncode) == (0, 0)
     assert here.stdout == spark.stdout
