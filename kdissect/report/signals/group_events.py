@@ -64,8 +64,11 @@ def unread_members(context: SignalContext) -> list[Group]:
 
 
 def _rows(context: SignalContext) -> list[Row]:
-    """Return the events of groups in the order in which they were asked for, each with its client."""
-    rows = context.rows(GROUP_STEPS)
+    """Return the events of groups in the order in which they were asked for, each with its client.
+
+    Events beyond the limit of the table are one row without a time.
+    """
+    rows = [row for row in context.rows(GROUP_STEPS) if row["time_ns"] is not None]
     return sorted(rows, key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
 
 
