@@ -175,7 +175,7 @@ def recognise_lone(state: State, connection: int, direction: int) -> bool:
         state.directions[other].highest != 0
         or connections[connection].client_side == direction - 2 * connection
     ):
-        state.directions[direction].chain.frames = 0
+        state.directions[direction].chain.frames = 0  # nothing follows it, so it shall keep no bytes
         return False
     if not find_chain(state, direction) and not follow_chain(state, direction):
         return False

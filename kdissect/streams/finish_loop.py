@@ -29,7 +29,7 @@ from kdissect.streams.flow_state import (
     is_kafka,
     is_kafka07,
 )
-from kdissect.streams.frame_loop import pair_frame, read_frames, shortest_frame
+from kdissect.streams.frame_loop import pair_frame, read_turn, shortest_frame
 from kdissect.streams.frame_search import search_anew
 from kdissect.streams.framing import has_assembly_room, take_frame
 from kdissect.streams.kafka07_pairing import shorten_waiting
@@ -91,15 +91,11 @@ def _read(state: State, connection: int, direction: int) -> int:
 
     Return as `read_frames` does.
     """
-    counters = state.counters
-    counters.reading = direction
-    while counters.reading >= 0:
-        code = read_frames(state, connection, counters.reading)
-        if code != DONE:
-            return code
-        counters.reading = counters.read_next
-        counters.read_next = -1
-    return DONE
+    state.counters.reading = direction
+    code = DONE
+    while code == DONE and state.counters.reading >= 0:
+        code = read_turn(state, connection)
+    return code
 
 
 @jit_thin

@@ -8,7 +8,7 @@ Kafka 0.7 has frames and pairing of its own. The predicate `is_kafka07` chooses 
 nowhere else.
 """
 
-from kdissect.jit.decorators import jit_inline, jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner, jit_thin
 from kdissect.streams.chunks import skip
 from kdissect.streams.detection import forget_what_cannot_be_kafka, recognise
 from kdissect.streams.flow_state import (
@@ -159,3 +159,17 @@ def pair_frame(state: State, connection: int, client: bool, frame: FrameRow) -> 
         on_request(state, connection, frame)
     else:
         on_response(state, connection, frame)
+
+
+@jit_thin
+def read_turn(state: State, connection: int) -> int:
+    """Read the direction `counters.reading`. Then that becomes the one that is worth reading now, or -1.
+
+    Return as `read_frames` does. If the code is not DONE, the next call goes on where this one stopped.
+    """
+    counters = state.counters
+    code = read_frames(state, connection, counters.reading)
+    if code == DONE:
+        counters.reading = counters.read_next
+        counters.read_next = -1
+    return code

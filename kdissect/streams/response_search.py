@@ -28,7 +28,7 @@ LONE_RESPONSE = 1 << 17  # bytes: a larger response must begin a packet
 LONGEST_VERSIONS = 1 << 14  # of ApiVersions, whose response is full of what looks like a length and an id
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs
-NO_LINK = -1
+NO_LINK = -1  # stands for the id before the first one of a chain
 CHAIN_CHUNKS = 1 << 10  # lengths are followed so far, whatever the sizes of its packets
 
 
@@ -43,7 +43,7 @@ def is_link(size: int, correlation_id: int, last: int) -> bool:
 @jit_inner
 def chain_begins(state: State, node: int, position: int) -> bool:
     """Return whether LONE_CHAIN frames begin at a position in this chunk, with ids that count upwards."""
-    count, last = 0, -1
+    count, last = 0, NO_LINK
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
         if chunks[node].position + chunks[node].length <= position:
@@ -55,7 +55,7 @@ def chain_begins(state: State, node: int, position: int) -> bool:
         if length < RESPONSE_VIEW:
             return False
         size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + LENGTH_BYTES)
-        if not is_link(size, correlation_id, last if count > 0 else NO_LINK):
+        if not is_link(size, correlation_id, last):
             return False
         position, last, count = position + LENGTH_BYTES + size, correlation_id, count + 1
         if count == LONE_CHAIN:

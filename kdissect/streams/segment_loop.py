@@ -23,7 +23,7 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
 from kdissect.streams.flow_state import DONE, PORTS_REUSED, REPEATS, SegmentRow, State, other_direction
-from kdissect.streams.frame_loop import read_frames
+from kdissect.streams.frame_loop import read_turn
 from kdissect.streams.reassembly import acknowledge, receive, settle
 from kdissect.streams.room import room_for_segment
 from kdissect.streams.tcp_state import SEQUENCE_MASK, follow_clock, is_elsewhere, note_flags
@@ -97,11 +97,9 @@ def _read_after_segment(state: State, connection: int, direction: int, time_ns: 
     while counters.reading >= 0:
         if counters.reading == direction and state.directions[direction].ahead >= 0:
             settle(state, direction, time_ns)
-        code = read_frames(state, connection, counters.reading)
+        code = read_turn(state, connection)
         if code != DONE:
             return code
-        counters.reading = counters.read_next
-        counters.read_next = -1
     return DONE
 
 
