@@ -16,6 +16,8 @@ THIN = set[Any]()
 def make_no_inner_code() -> None:
     """Make Numba keep the bitcode alone of functions of the package that have no entry point for Python.
 
+    Those in THIN are not optimised, either.
+
     An environment is what Numba's code needs to make objects of Python. It is given to the machine code of
     its function, which lies in the first kernel that has become ready since.
     """

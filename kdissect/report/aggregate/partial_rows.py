@@ -139,7 +139,7 @@ def _source(rows: pa.Table | ArrayBatch, name: str) -> ArrayBatch | tuple[pa.Chu
 def sort_rows(part: PartialTable, columns: TableColumns) -> TableColumns:
     """Return the rows of a table in the order of its keys, nulls last.
 
-    Sums of logarithms depend on the order of rows, and that depends on how the work was divided.
+    Then sums of logarithms, which depend on the order, are the same however the work was divided.
     """
     order = key_order(part, columns)
     return columns if order is None else columns.take(order)
