@@ -30,7 +30,7 @@ from kdissect.files import write_atomically
 from tests.bench import light, other_commands, page
 from tests.bench.archives import await_archives
 from tests.bench.capture_set import CAPTURES, GIGABYTE, CaptureSet
-from tests.bench.commands import REPOSITORY, anchor, kdissect, tshark
+from tests.bench.commands import REPOSITORY, anchor, compile_modules, kdissect, tshark
 from tests.bench.measure import CommandFailed, Run, run
 
 DPKT_LOOP = """
@@ -385,6 +385,7 @@ def main() -> int:
         if not shutil.which("tshark"):
             parser.error("tshark is not installed")
         os.environ["PYTHONPATH"] = str(REPOSITORY)
+        compile_modules()
         folder.mkdir(parents=True, exist_ok=True)
         out.mkdir(parents=True, exist_ok=True)
         if chosen.prepare:

@@ -1,5 +1,6 @@
 """The commands that are compared."""
 
+import compileall
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,15 @@ FIELDS = (
     "frame.number", "frame.time_epoch", "tcp.stream",
     "kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len",
 )  # fmt: skip
+
+
+def compile_modules() -> None:
+    """Write the byte code of the modules, as installing them does.
+
+    A checkout has none, and never gets any where PYTHONDONTWRITEBYTECODE is set. Each process then compiles what
+    it imports, which is a fifth of the processor time of a small capture.
+    """
+    compileall.compile_dir(REPOSITORY / "kdissect", quiet=1)
 
 
 def kdissect(path: Path, *options: str) -> list[str]:

@@ -25,7 +25,7 @@ from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
-from tests.bench.commands import REPOSITORY, kdissect
+from tests.bench.commands import REPOSITORY, compile_modules, kdissect
 from tests.bench.measure import run
 from tests.bench.sampling import KINDS, Sampled, Seconds, sampled
 
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--alone", action="store_true", help="leave out the whole command")
     chosen = parser.parse_args()
+    compile_modules()
     found = profile(chosen.capture, chosen.runs)
     whole = None
     if not chosen.alone:

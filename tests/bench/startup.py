@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kdissect.spark.startup.switch import DEFAULT, PLAIN, STARTUP_VARIABLE, Shortcut
 from tests.bench.archives import await_archives
+from tests.bench.commands import compile_modules
 from tests.helpers.command import COMMAND, environment
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--capture", type=Path, default=CAPTURE)
     chosen = parser.parse_args(arguments)
+    compile_modules()
     print(table(measure(chosen.capture, chosen.runs)))
 
 
