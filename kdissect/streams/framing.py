@@ -29,7 +29,7 @@ from kdissect.streams.request_header import (
     header_evidence,
 )
 from kdissect.streams.response_search import RESPONSE_VIEW, SHORTEST_RESPONSE
-from kdissect.streams.waiting_queue import waiting_request
+from kdissect.streams.waiting_queue import MAX_WAITING, waiting_request
 
 TOKEN_LIMIT = 1 << 20  # bytes: SASL tokens are small; a larger "token" is a lost place
 SHORTEST_TOKEN = 0
@@ -113,8 +113,8 @@ def next_response(state: State, connection: int, direction: int) -> tuple[int, i
     if verdict == FrameVerdict.IMPOSSIBLE:
         return verdict, size
     if length == RESPONSE_VIEW and not answers_token:
-        correlation_id = int32_at(state.arena, offset + LENGTH_BYTES)
-        if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
+        number = int32_at(state.arena, offset + LENGTH_BYTES)
+        if number < 0 and waiting_request(state, connection, number, MAX_WAITING) < 0:
             return FrameVerdict.IMPOSSIBLE, 1  # clients count from 0, and rarely so far that ids overflow
     return verdict, size
 

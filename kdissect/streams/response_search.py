@@ -20,7 +20,7 @@ from kdissect.streams.request_header import (
     YES,
 )
 from kdissect.streams.request_search import CHAIN_STEP, is_cut
-from kdissect.streams.waiting_queue import waiting_request
+from kdissect.streams.waiting_queue import MAX_WAITING, NEAR_WAITING, waiting_request
 
 RESPONSE_VIEW = 8  # bytes: a length and a correlation id
 SHORTEST_RESPONSE = 4
@@ -63,10 +63,19 @@ def chain_begins(state: State, node: int, position: int) -> bool:
     return False
 
 
+@jit_inline
+def _request_of(state: State, connection: int, correlation_id: int, begins: bool) -> int:
+    """Return the node of the request that waits for a response with this id, -1 if none does.
+
+    It is looked for among all only if a packet `begins` with the response, which few places do.
+    """
+    return waiting_request(state, connection, correlation_id, MAX_WAITING if begins else NEAR_WAITING)
+
+
 @jit_inner
-def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
+def _awaits(state: State, connection: int, correlation_id: int, size: int, begins: bool) -> bool:
     """Return whether a request waits for a response with this id, and that may have this size."""
-    node = waiting_request(state, connection, correlation_id)
+    node = _request_of(state, connection, correlation_id, begins)
     if node < 0:
         return False
     key = state.waiting[node].api_key
@@ -124,7 +133,7 @@ def _response_follows(
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
-    return bool(close or waiting_request(state, connection, following) >= 0)
+    return bool(close or _request_of(state, connection, following, begins) >= 0)
 
 
 @jit_inner
@@ -169,11 +178,11 @@ def is_response(state: State, connection: int, direction: int, node: int, positi
     correlation_id = int32_at(state.arena, offset + LENGTH_BYTES)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME:
         return NO
-    if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
-        return NO
     begins = position == state.chunks[node].position and state.chunks[node].length >= RESPONSE_VIEW
+    if correlation_id < 0 and _request_of(state, connection, correlation_id, begins) < 0:
+        return NO
     end = position + LENGTH_BYTES + size
-    if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size):
+    if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size, begins):
         # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before
         # a hole.
         beyond = row.ahead >= 0 and row.next < end

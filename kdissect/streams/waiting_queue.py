@@ -20,6 +20,9 @@ WAITING_BYTES = 256  # of a node, beside its bytes of the messages
 MAX_EARLY = 64
 # Far beyond any client's pipelining; reached only where the responses are not in the capture.
 MAX_WAITING = 4096
+# A response within a packet is looked for among so many: where all are looked through at each byte, a megabyte
+# of bytes that were made for it takes 8 s.
+NEAR_WAITING = 64
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 NOT_KNOWN = -1  # ordinal, API key and version of what has no request
 
@@ -146,12 +149,14 @@ def give_up_first_early(state: State, connection: int) -> None:
 
 
 @jit_inner
-def waiting_request(state: State, connection: int, correlation_id: int) -> int:
-    """Return the node of the request that waits for a response with this id, -1 if none does."""
+def waiting_request(state: State, connection: int, correlation_id: int, most: int) -> int:
+    """Return the node of the request that waits for a response with this id, -1 if none of the first `most` does."""
     node = state.connections[connection].first_waiting
-    while node >= 0 and state.waiting[node].correlation_id != correlation_id:
+    for _ in range(most):
+        if node < 0 or state.waiting[node].correlation_id == correlation_id:
+            return node
         node = state.waiting[node].next
-    return node
+    return -1
 
 
 @jit_inline

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.streams.waiting_queue import NEAR_WAITING
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
@@ -91,3 +92,15 @@ def test_fetches_have_responses_of_many_megabytes(key: int, records: bool, tmp_p
     size = (16 << 20) + 1
     wire.send(SERVER, struct.pack(">ii", size, 3) + bytes(100), after_ms=100)
     assert found(wire) == [("answered" if records else "unanswered", 3)]
+
+
+@pytest.mark.parametrize(("number", "status"), [(NEAR_WAITING, "answered"), (NEAR_WAITING + 1, "unanswered")])
+def test_within_a_packet_responses_to_the_oldest_requests_are_found(
+    number: int, status: str, tmp_path: Path
+) -> None:
+    """Some thousand requests may wait, and each byte of the packet might begin a response to any of them."""
+    wire = Wire(tmp_path / "payload").open()
+    for waiting in range(1, 101):
+        wire.send(CLIENT, request(12, 0, waiting))
+    wire.lose(SERVER, 200).send(SERVER, bytes(30) + response(number, b"yes"), after_ms=30)
+    assert (status, number) in found(wire)

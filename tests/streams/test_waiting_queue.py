@@ -35,8 +35,8 @@ def add_responses(state, count):
 
 
 @jit_flat
-def find(state, correlation_id):
-    return waiting_request(state, 0, correlation_id)
+def find(state, correlation_id, most):
+    return waiting_request(state, 0, correlation_id, most)
 
 
 @jit_flat
@@ -53,8 +53,8 @@ def test_all_that_waits_is_finished_in_order() -> None:
     add_requests(state, 5)
     add_responses(state, 3)
     assert state.counters.held == 8 * WAITING_BYTES
-    assert state.waiting[find(state, 4)].correlation_id == 4
-    assert find(state, 5) == -1
+    assert state.waiting[find(state, 4, 5)].correlation_id == 4
+    assert find(state, 4, 4) == find(state, 5, MAX_WAITING) == -1
     assert end(state) >= state.counters.exchange_count == 8
     finished = array_of(state.exchanges)[:8]
     assert finished["correlation_id"].tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
