@@ -133,8 +133,9 @@ class RecordBlanker:
 
     def _digits(self, data: bytes, count: int | None) -> bytes:
         """Return some digits that stand for bytes, or only digits, and zeros behind them."""
-        digits = self._pseudonyms.key_bytes(data) if count != 0 else b""
-        return digits[:count].ljust(len(data), b"\0")
+        size = len(data) if count is None else min(count, len(data))
+        digits = self._pseudonyms.key_bytes(data, size) if size else b""
+        return digits.ljust(len(data), b"\0")
 
     def _message(self, data: bytes, frame: BatchFrame, inner: bool = False, fill: Fill = FILLS[0]) -> bytes:
         """Return a blanked message of magic 0 or 1; one that wraps others is packed again."""

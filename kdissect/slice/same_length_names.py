@@ -93,12 +93,13 @@ class SameLengthPseudonyms(Pseudonyms):
         digest[0] = digest[0] & ~GROUP | LOCAL
         return bytes(digest)
 
-    def key_bytes(self, data: bytes) -> bytes:
-        """Return as many hexadecimal digits that stand for the key of a record, equal for equal keys."""
-        size, digits = len(data), b""
+    def key_bytes(self, data: bytes, size: int) -> bytes:
+        """Return this many hexadecimal digits that stand for the key of a record, equal for equal keys."""
+        first = self._digest(b"key\0" + data, 32)  # of all bytes, once: there may be many megabytes
+        digits = bytearray(first.hex().encode())
         while len(digits) < size:
-            digits += self._digest(b"key\0%d\0" % len(digits) + data, 32).hex().encode()
-        return digits[:size]
+            digits += self._digest(b"%d\0" % len(digits) + first, 32).hex().encode()
+        return bytes(digits[:size])
 
     def _host(self, name: str) -> str | None:
         """Return the pseudonym of a host that is an address; None for another name."""

@@ -51,3 +51,22 @@ def test_addresses_that_name_nobody_stay() -> None:
     assert NAMES.mac(bytes(6)) == bytes(6)
     assert NAMES.mac(b"\xff" * 6) == b"\xff" * 6
     assert NAMES.mac(b"\x52\x54\x00\x01\x02\x03")[0] & 3 == 2
+
+
+def test_keys_have_digits_that_differ() -> None:
+    keys = [NAMES.key_bytes(b"k" * size, size) for size in range(200)]
+    assert [len(key) for key in keys] == list(range(200))
+    assert len({key[:8] for key in keys[8:]}) == 192
+    assert len({keys[199][at : at + 64] for at in (0, 64, 128)}) == 3
+
+
+def test_a_long_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed, digest = [], SameLengthPseudonyms._digest
+
+    def count(names: SameLengthPseudonyms, data: bytes, size: int) -> bytes:
+        hashed.append(len(data))
+        return digest(names, data, size)
+
+    monkeypatch.setattr(SameLengthPseudonyms, "_digest", count)
+    assert len(NAMES.key_bytes(bytes(100_000), 100_000)) == 100_000
+    assert sum(hashed) < 300_000
