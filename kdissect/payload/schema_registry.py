@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from base64 import b64encode
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, NoReturn
 
 from kdissect.errors import UserError
@@ -56,7 +57,7 @@ class SchemaRegistry(RegistrySchemas):
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
             self._fail(f"the schema registry answers {error.code}")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             self._fail(f"the schema registry cannot be reached: {getattr(error, 'reason', error)}")
         self._failures = 0
         if len(data) > MOST_BYTES:

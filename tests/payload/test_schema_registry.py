@@ -44,6 +44,9 @@ class Registry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.asked.append((self.path, self.headers.get("Authorization")))
         status = 500 if self.path == "/schemas/ids/500" else 200 if self.path in ANSWERS else 404
+        if self.path == "/schemas/ids/443":
+            self.wfile.write(bytes([21, 3, 3, 0, 2, 2, 70]))  # an alert of TLS
+            return
         if self.path == "/schemas/ids/302":
             self.send_response(302)
             self.send_header("Location", "/schemas/ids/17")
@@ -99,6 +102,8 @@ def test_wrong_answers_are_values(url: str) -> None:
     assert registry.by_id(1 << 40) is None
     with pytest.raises(ValueError, match="answers 302"):
         registry.by_id(302)
+    with pytest.raises(ValueError, match="cannot be reached"):
+        registry.by_id(443)
 
 
 def test_a_registry_that_fails_is_left_alone(url: str) -> None:
