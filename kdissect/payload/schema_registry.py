@@ -33,10 +33,10 @@ class SchemaRegistry(RegistrySchemas):
 
     def __init__(self, url: str, credentials: str | None = None) -> None:
         """Raise UserError for a URL that cannot be used; `credentials` are user:password."""
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        scheme = _scheme(url)
+        if scheme not in ("http", "https"):
             raise UserError(f"{url!r} is not the URL of a schema registry; example: https://registry:8081")
-        if credentials and parts.scheme != "https":
+        if credentials and scheme != "https":
             raise UserError("credentials for a schema registry are sent over https only")
         self._url = url.rstrip("/")
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -76,3 +76,13 @@ class SchemaRegistry(RegistrySchemas):
     def _fail(self, reason: str) -> NoReturn:
         self._failures += 1
         raise ValueError(reason)
+
+
+def _scheme(url: str) -> str | None:
+    """Return the scheme of a URL; None if it names no host, or a port that is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_place = parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts.scheme if is_place else None

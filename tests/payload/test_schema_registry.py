@@ -119,7 +119,7 @@ def test_a_registry_that_fails_is_left_alone(url: str) -> None:
 def test_credentials_go_over_https_only(url: str) -> None:
     with pytest.raises(UserError, match="over https only"):
         SchemaRegistry(url, "user:password")
-    for wrong in ("registry", "ftp://registry", "http://"):
+    for wrong in ("registry", "ftp://registry", "http://", "http://[::1", "http://registry:80811"):
         with pytest.raises(UserError, match="is not the URL of a schema registry"):
             SchemaRegistry(wrong)
     assert SchemaRegistry(url).by_id(17).kind is SchemaKind.AVRO  # type: ignore[union-attr]
