@@ -59,7 +59,7 @@ def output_file(path: str) -> tuple[OutputFolder, str]:
         settings = path.partition("?")[1:]
         return output_folder(folder + "".join(settings)), name
     near = Path(local_path(path))
-    if near.is_dir():
+    if os.path.isdir(near):  # no error for a name that is too long
         raise OutputError(f"cannot write to {near}: it is a directory")
 
     from kdissect.capture.inputs import is_capture

@@ -18,7 +18,7 @@ from kdissect.files import UnfinishedOutput
 def load_log(chosen: argparse.Namespace) -> None:
     """Run the command."""
     folder = Path(chosen.out)
-    if folder.exists():
+    if os.path.lexists(folder):  # no error for a name that is too long
         raise UsageError(f"{folder} already exists; a replay log is never overwritten")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -136,14 +136,14 @@ def _check_output(out: str, target: Path) -> None:
     """Raise UserError if the slice cannot be written there."""
     if is_uri(out) or out == "-":
         raise UsageError("a slice is written to a local file: name one with --out")
-    if target.is_dir():
+    if os.path.isdir(target):  # no error for a name that is too long
         raise OutputError(f"cannot write to {target}: it is a directory")
 
 
 def _check_target(target: Path, inputs: "Inputs") -> None:
     """Raise UsageError if the slice would replace what is read."""
     places = [place for file in inputs.files for place in (file.path, file.name) if os.path.exists(place)]
-    if target.exists() and any(target.samefile(place) for place in places):
+    if os.path.exists(target) and any(target.samefile(place) for place in places):
         raise UsageError(f"{target} is one of the captures to read: name another file with --out")
 
 

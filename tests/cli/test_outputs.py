@@ -41,6 +41,11 @@ def test_what_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> N
     assert "\n" not in str(raised.value)
 
 
+def test_a_name_that_is_too_long_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="file name too long"):
+        output_file(str(tmp_path / ("x" * 256)))
+
+
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="it is a directory"):
         output_file(str(tmp_path))

@@ -47,6 +47,7 @@ def test_refusals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "it is a directory" in refusal(capfd, "-o", tmp_path)
     assert "to a local file" in refusal(capfd, "-o", "s3://bucket/out.pcapng")
     assert "cannot write to" in refusal(capfd, "-o", tmp_path / "missing" / "out.pcapng")
+    assert "file name too long" in refusal(capfd, "-o", tmp_path / ("x" * 256))
     assert "not allowed with" in refusal(capfd, "--around", "5s", "--only-exchanges", "-o", out)
     assert not [path for path in tmp_path.iterdir() if "pcapng" in path.name]
 
