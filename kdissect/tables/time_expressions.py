@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 NS_PER_DAY = 86_400 * 10**9
+MOST_YEARS = 100  # of a duration: a time that far from any capture still has 64 bits
 TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
 """Forms that `--since` takes. The second form is how reports print a time."""
 EPOCH_NS = r"\d{19}"  # from 2001 to 2262
@@ -52,7 +53,10 @@ def parse_duration(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h)", text)
     if not found:
         raise ValueError(f"{text!r} is not a duration; examples: 50ms, 1.5s, 2m")
-    return round(float(found[1]) * NS_OF[found[2].replace("µ", "u")])
+    duration_ns = float(found[1]) * NS_OF[found[2].replace("µ", "u")]
+    if duration_ns > MOST_YEARS * 366 * NS_PER_DAY:
+        raise ValueError(f"{text!r} is longer than {MOST_YEARS} years")
+    return round(duration_ns)
 
 
 def parse_time(text: str) -> TimeExpression:

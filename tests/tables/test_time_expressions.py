@@ -12,6 +12,12 @@ def test_durations(text: str, ns: int) -> None:
     assert parse_duration(text) == ns
 
 
+@pytest.mark.parametrize("text", ["99999999999h", "9" * 400 + "s"])
+def test_durations_are_bounded(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than 100 years"):
+        parse_duration(text)
+
+
 @pytest.mark.parametrize(
     ("text", "origin", "ns"),
     [
