@@ -39,7 +39,8 @@ def cache_home() -> Path:
     """Return the user's cache directory for kdissect, made if that is possible, and checked.
 
     It is `kdissect` in XDG_CACHE_HOME, which is ignored if it is relative (XDG Base Directory Specification).
-    Raise UntrustedCacheError if another user can write there.
+    An own directory that others may read is closed to them. Raise UntrustedCacheError if another user can
+    write there.
     """
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
@@ -48,6 +49,9 @@ def cache_home() -> Path:
         home.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         path.mkdir(mode=OWNER_ONLY, exist_ok=True)
     check_private(path)
+    with suppress(OSError):
+        if stat.S_IMODE(path.stat().st_mode) & ~OWNER_ONLY:
+            path.chmod(OWNER_ONLY)
     return path
 
 
@@ -60,7 +64,7 @@ def is_private(path: Path) -> bool:
 def check_private(path: Path) -> None:
     """Raise UntrustedCacheError unless a directory is the user's own, and nobody else can replace it.
 
-    A missing directory is not checked. An own directory that others may read is closed to them.
+    A missing directory is not checked.
     """
     for place in _on_the_way(path):
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -118,8 +122,6 @@ def _check_own(path: Path) -> None:
             raise UntrustedCacheError(
                 f"other users may write to the cache {path} and could put code there: {ADVICE}"
             )
-        if stat.S_IMODE(found.st_mode) & ~OWNER_ONLY and found.st_uid == os.geteuid():
-            os.fchmod(file, OWNER_ONLY)
     finally:
         os.close(file)
 

@@ -70,6 +70,12 @@ def test_a_group_of_others_is_not_trusted(home: Path) -> None:
         cache_home()
 
 
+def test_a_directory_of_the_user_s_choice_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    check_private(tmp_path)  # as for NUMBA_CACHE_DIR
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
 def test_what_does_not_exist_is_no_danger(tmp_path: Path) -> None:
     check_private(tmp_path / "absent" / "cache")
 
