@@ -92,12 +92,18 @@ class TableDirectory:
             if one_file:
                 join_parts(folder, self._part.path / f"{name}.{format}", format)
                 shutil.rmtree(folder)
-        self._part.move(self._overwrite)
+        self._move()
 
     def fill(self, write: Callable[[Path], None]) -> None:
         """Have a function write all tables into a folder, which then becomes the target."""
         write(self._part.path)
-        self._part.move(self._overwrite)
+        self._move()
+
+    def _move(self) -> None:
+        try:
+            self._part.move(self._overwrite)
+        except OSError as error:  # another run was faster
+            raise OutputError.of(self.target, error) from None
 
     def abandon(self) -> None:
         """Remove what is incomplete."""

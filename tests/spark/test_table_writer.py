@@ -98,6 +98,15 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
         TableDirectory(tmp_path / "notes.txt")
 
 
+def test_an_export_that_comes_second_is_refused(tmp_path: Path) -> None:
+    first, second = TableDirectory(tmp_path / "tables"), TableDirectory(tmp_path / "tables")
+    first.fill(lambda folder: (folder / "exchanges").mkdir())
+    with pytest.raises(OutputError, match="tables: directory not empty"):
+        second.fill(lambda folder: (folder / "partitions").mkdir())
+    second.abandon()
+    assert [path.name for path in tmp_path.rglob("*")] == ["tables", "exchanges"]
+
+
 def test_an_abandoned_export_leaves_nothing(tmp_path: Path) -> None:
     target = TableDirectory(tmp_path / "tables")
     target.abandon()
