@@ -26,6 +26,7 @@ from typing import IO, Self
 
 LOCK = ".kdissect-scratch"  # in a scratch directory: no other directory has a file of this name
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)  # by a directory that is not empty, says rename(2)
 PROBED = 4096  # bytes: a page, or a block
 RANDOM_BYTES = 8  # in the name of a part
 CLOSED_TO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -150,16 +151,30 @@ class UnfinishedOutput:
         """Rename the part to its place; with `replace`, a directory there makes room first.
 
         These are two renames: a run that is killed between them leaves the older one as `.NAME.RANDOM.old`
-        (`recover_replaced`). Raise OSError if somebody put something else in the place of the part.
+        (`recover_replaced`). If another run puts a directory there between them, that one makes room, too.
+        Raise OSError if somebody put something else in the place of the part.
         """
         assert self._lock is not None
         name, old = self.target.name, self.path.with_suffix(".old").name
         if not _is_same(self._folder, self.path.name, self._lock.file):
             raise OSError(errno.ESTALE, "the unfinished output was replaced by another process")
-        if replace and self.target.is_dir():
-            self._rename(name, old)
-        self._rename(self.path.name, name)
-        _remove(self._folder, old)
+        is_there = False
+        while not is_there:
+            if replace and self.target.is_dir():
+                with suppress(FileNotFoundError):  # another run did so
+                    self._rename(name, old)
+            is_there = self._is_put(name, replace)
+            _remove(self._folder, old)
+
+    def _is_put(self, name: str, replace: bool) -> bool:
+        """Rename the part; with `replace`, return False if another run has put a directory there."""
+        try:
+            self._rename(self.path.name, name)
+        except OSError as error:
+            if replace and error.errno in OCCUPIED:
+                return False
+            raise
+        return True
 
     def end(self) -> None:
         """Remove the part if it was not moved, and release the lock."""

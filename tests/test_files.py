@@ -116,6 +116,29 @@ def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("rename", range(2))
+@pytest.mark.parametrize("comes", [replace_directory, recover_replaced])
+def test_two_runs_may_replace_one_directory(
+    comes: Callable[[Path], None], rename: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, renames, move = tmp_path / "out", [], UnfinishedOutput._rename
+    target.mkdir()
+    (target / "table").write_text("old")
+
+    def come_between(part: UnfinishedOutput, name: str, other: str) -> None:
+        renames.append(name)
+        if len(renames) == rename + 1:
+            comes(target)
+        move(part, name, other)
+
+    with UnfinishedOutput(target) as part:
+        (part.directory() / "table").write_text("of the last run")
+        monkeypatch.setattr(UnfinishedOutput, "_rename", come_between)
+        part.move(replace=True)
+    assert (target / "table").read_text() == "of the last run"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_what_another_run_works_on_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, stray = UnfinishedOutput(tmp_path / "out"), tmp_path / ".out.1.part"
     made = held.directory()
