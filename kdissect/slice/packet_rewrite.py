@@ -13,10 +13,10 @@ In comes a packet as captured with the connection that it belongs to, out goes t
 """
 
 import struct
-from itertools import pairwise
 from typing import NamedTuple
 
 from kdissect.capture.packets.headers import CONTROL_SYN, TCP
+from kdissect.capture.packets.link_layer import LINK_TABLE, SKIP
 from kdissect.capture.packets.tunnels import UDP
 from kdissect.slice.blank_records import BLANK
 from kdissect.slice.packet_layers import IpLayer, ip_layers
@@ -72,8 +72,9 @@ class PacketRewriter:
             return RewrittenPacket(BLANK * len(data), original)
         for offset, size in MACS.get(link_type, ()):
             out[offset : offset + size] = self._pseudonyms.mac(bytes(out[offset : offset + size]))
-        for outer, inner in pairwise(layers):
-            self._tunnelled_macs(out, outer.behind, inner.start)
+        behind_outer = (int(LINK_TABLE[link_type, SKIP]), *(layer.behind for layer in layers))
+        for behind, inner in zip(behind_outer, layers, strict=False):
+            self._tunnelled_macs(out, behind, inner.start)
         for layer in layers:
             self._addresses(out, layer)
         facts = self._connections.get(packet.connection)
@@ -135,7 +136,7 @@ class PacketRewriter:
     def _tunnelled_macs(self, out: bytearray, behind: int, inner: int) -> None:
         """Replace the addresses of an Ethernet header right before an inner IP header, if there is one."""
         offset = inner - 14
-        while bytes(out[offset + 8 : offset + 10]) in VLANS and offset - 4 >= behind:
+        while offset >= behind and bytes(out[offset + 8 : offset + 10]) in VLANS:
             offset -= 4
         if offset >= behind and bytes(out[inner - 2 : inner]) in ETHERTYPES:
             for begin in (offset, offset + 6):

@@ -50,6 +50,21 @@ def test_checksums_are_those_of_scapy() -> None:
         assert dict(again[TCP].options)["MSS"] == 1460
 
 
+@pytest.mark.parametrize("tags", ["88470001014000000000", "88e700000007", "810000010800"])
+def test_addresses_of_frames_inside_other_frames_are_replaced(tags: str) -> None:
+    """A pseudowire with a control word, a provider's backbone, and a mere VLAN, which has no second frame."""
+    outer, inner = bytes.fromhex("525400123456525400123457"), bytes.fromhex("525400abcdef525400abcd01")
+    is_frame = not tags.startswith("8100")
+    packet = IP(src="10.9.8.7", dst="10.9.8.6") / TCP(seq=1000) / Raw(SECRET)
+    frame = outer + bytes.fromhex(tags) + (inner + b"\x08\0" if is_frame else b"")
+    out = rewritten(Raw(frame + raw(packet)))
+    assert outer[:6] not in out
+    assert inner[:4] not in out
+    assert out[12 : 12 + len(tags) // 2].hex() == tags
+    assert out[len(frame) - 2 : len(frame)] == b"\x08\0"
+    assert SECRET not in out
+
+
 def test_a_checksum_of_tcp_may_be_zero() -> None:
     """It is written as zero. Only UDP sends 0xFFFF in its place."""
 
