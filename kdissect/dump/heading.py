@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import RAW_SASL_NAME
-from kdissect.exchanges.exchange import CapturedFrame, Exchange
-from kdissect.protocol.kafka07.message_codec import request_name
+from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 
@@ -55,7 +54,7 @@ def exchange_heading(decoded: DecodedExchange, reader: HeadingFacts) -> dict[str
         "server": server,
         "status": exchange.status,
         "api_key": exchange.api_key,
-        "api_name": _name(exchange),
+        "api_name": RAW_SASL_NAME if exchange.is_token else exchange.api_name,
         "api_version": exchange.api_version,
         "correlation_id": exchange.correlation_id,
         "client_id": decoded.client_id,
@@ -75,14 +74,6 @@ def exchange_heading(decoded: DecodedExchange, reader: HeadingFacts) -> dict[str
     if exchange.is_token:
         heading["sasl_mechanism"] = reader.mechanism(exchange.connection)
     return heading
-
-
-def _name(exchange: Exchange) -> str | None:
-    if exchange.is_token:
-        return RAW_SASL_NAME
-    if exchange.api_key is None:
-        return None
-    return request_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
 
 
 def heading_text(decoded: DecodedExchange, reader: HeadingFacts, encode: Callable[[Any], str]) -> str:

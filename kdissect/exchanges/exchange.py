@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from kdissect.array_types import Bytes
 from kdissect.jit.rows import Records, row_size
+from kdissect.protocol.kafka07.message_codec import request_name
+from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
@@ -56,6 +58,13 @@ class Exchange(NamedTuple):
     response: CapturedFrame | None
     is_kafka07: bool = False
     is_token: bool = False
+
+    @property
+    def api_name(self) -> str | None:
+        """The name of the API, or of the request type of Kafka 0.7; None without a request."""
+        if self.api_key is None:
+            return None
+        return request_name(self.api_key) if self.is_kafka07 else api_name(self.api_key)
 
     @property
     def first_ns(self) -> int:

@@ -33,7 +33,6 @@ from kdissect.library.filter_arguments import (
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import kafka07_error_name
-from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 from kdissect.streams.tls.keylog import keys_for
 
@@ -81,7 +80,7 @@ class CapturedExchange:
     @property
     def api_name(self) -> str | None:
         """The name of the API, such as Fetch."""
-        return None if self.api_key is None else api_name(self.api_key)
+        return self.decoded.exchange.api_name
 
     @property
     def api_version(self) -> int | None:

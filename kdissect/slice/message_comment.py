@@ -12,8 +12,7 @@ from kdissect.exchanges.describe import RAW_SASL_NAME
 from kdissect.exchanges.filter import TOPIC_ROLES, error_codes, mentioned_groups, topic_in
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
-from kdissect.protocol.kafka07.message_codec import kafka07_error_name, request_name
-from kdissect.protocol.schema.registry import api_name
+from kdissect.protocol.kafka07.message_codec import kafka07_error_name
 from kdissect.text import escape, format_duration, truncate
 
 NAMES_SHOWN = 3
@@ -51,9 +50,9 @@ def _subject(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> str:
     exchange = decoded.exchange
     if exchange.is_token:
         return RAW_SASL_NAME
-    if exchange.api_key is None:
+    name = exchange.api_name
+    if exchange.api_key is None or name is None:
         return f"a request #{exchange.correlation_id}"
-    name = request_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
     parts = [name]
     if exchange.api_version is not None:
         parts.append(f"v{exchange.api_version}")

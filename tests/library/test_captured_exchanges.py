@@ -15,6 +15,8 @@ import kdissect
 from kdissect.cli.main import main
 from kdissect.errors import UsageError, UserError
 from tests.helpers.command import environment
+from tests.helpers.handmade_capture import write_capture
+from tests.helpers.kafka07_messages import encode_kafka07_request
 from tests.helpers.recorded import CAPTURES
 
 STEADY = CAPTURES / "steady.pcapng"
@@ -31,6 +33,14 @@ def test_exchanges_are_those_of_a_dump(capfd: pytest.CaptureFixture[str]) -> Non
     assert [one["request_packet"] for one in dumped] == [
         one.request_place and one.request_place.packet for one in seen
     ]
+
+
+def test_requests_of_kafka_0_7_have_their_own_names(tmp_path: Path) -> None:
+    part = {"topic": "orders", "partition": 2, "offset": 7, "max_size": 1000}
+    several = {"requests": [part, part]}
+    talk = [(True, encode_kafka07_request(kind, body)) for kind, body in ((1, part), (2, several), (1, part))]
+    seen = list(kdissect.read(write_capture(tmp_path / "old.pcap", talk)))
+    assert [one.api_name for one in seen] == ["Fetch", "MultiFetch", "Fetch"]
 
 
 def test_filters_are_those_of_the_command_line() -> None:
