@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kdissect.spark import table_jobs
+from kdissect.spark.table_writer import hadoop_path
 from kdissect.tables.schemas import ROW_TABLES
 
 if TYPE_CHECKING:
@@ -42,6 +43,6 @@ def parquet_tables(
     table_jobs.write_tables(session.sparkContext, work, wanted, folder)
     session.conf.set("spark.sql.parquet.columnarReaderBatchSize", BATCH_ROWS)
     return {
-        table: session.read.schema(from_arrow_schema(ROW_TABLES[table])).parquet((folder / table).as_uri())
+        table: session.read.schema(from_arrow_schema(ROW_TABLES[table])).parquet(hadoop_path(folder / table))
         for table in wanted
     }

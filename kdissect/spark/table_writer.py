@@ -85,7 +85,7 @@ class TableDirectory:
         """
         for name, frame in tables.items():
             folder = self._part.path / name
-            _WRITERS[format](frame.write, folder.resolve().as_uri())
+            _WRITERS[format](frame.write, hadoop_path(folder))
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
@@ -156,6 +156,11 @@ class TableStore:
         from pyarrow.fs import FileSelector
 
         return list(self._system.get_file_info(FileSelector(self._inside)))
+
+
+def hadoop_path(folder: Path) -> str:
+    """Return a local folder as Hadoop takes it: what looks like a URI, but no character is escaped."""
+    return f"file://{folder.resolve()}"
 
 
 def _hadoop_uri(uri: str) -> str:

@@ -23,7 +23,7 @@ def test_rows_and_types_are_those_of_the_other_way(
 ) -> None:
     work = AnalysisWork(splits_of(CAPTURE, split_bytes=300_000), partitions=3)
     plain = table_jobs.tables(engine.session(), work, list(TABLES))
-    quick = parquet_tables(engine.session(), work, list(TABLES), tmp_path / "tables")
+    quick = parquet_tables(engine.session(), work, list(TABLES), tmp_path / "é %20")
     for name, frame in plain.items():
         assert quick[name].dtypes == frame.dtypes
         rows = [sorted(map(repr, one.collect())) for one in (quick[name], frame)]

@@ -41,11 +41,12 @@ def test_exported_tables_are_the_same_in_every_format(
     expected = dissected(splits_of(FIRST))
     work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
     for format in spread(TableFormat, 2):
-        target = TableDirectory(tmp_path / format)
+        folder = tmp_path / f"é %20 {format}"  # neither escaped nor unescaped
+        target = TableDirectory(folder)
         target.write(table_jobs.tables(engine.session(), work, list(TABLES)), format)
-        assert sorted(path.name for path in (tmp_path / format).iterdir()) == sorted(TABLES)
+        assert sorted(path.name for path in folder.iterdir()) == sorted(TABLES)
         for name, table in expected.items():
-            found = READERS[format](tmp_path / format / name, TABLES[name])
+            found = READERS[format](folder / name, TABLES[name])
             assert in_order(found).equals(in_order(table)), (format, name)
     assert not list(tmp_path.glob(".*"))
 
