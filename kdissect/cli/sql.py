@@ -6,6 +6,7 @@
 import argparse
 import csv
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -216,7 +217,7 @@ def as_jsonl(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.
     """Write one JSON object for each line, in ASCII."""
     names = distinct(columns)
     for row in _limited(rows, arguments):
-        sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=_in_json) + "\n")
+        sys.stdout.write(_json(dict(zip(names, row, strict=True))) + "\n")
 
 
 def distinct(columns: Iterable[str]) -> list[str]:
@@ -235,6 +236,19 @@ def _limited(rows: Iterator[list[Any]], arguments: argparse.Namespace) -> Iterat
     return islice(rows, arguments.limit)
 
 
+def _json(value: Any, in_ascii: bool = True) -> str:
+    return json.dumps(_finite(value), ensure_ascii=in_ascii, default=_in_json, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null for each number that JSON does not have: NaN and the infinities."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return {name: _finite(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
 def _in_json(value: Any) -> Any:
     """Return decimals as numbers, and times and everything else as text."""
     return float(value) if isinstance(value, Decimal) else str(value)
@@ -245,7 +259,7 @@ def _plain(value: Any, text: Any, number: Callable[[float], str] = repr) -> str:
     if value is None:
         return "null"
     if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False, default=_in_json)
+        value = _json(value, in_ascii=False)
     if isinstance(value, bool):
         return str(value).lower()
     return (

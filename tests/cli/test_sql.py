@@ -27,6 +27,14 @@ def test_csv_has_all_digits_and_a_table_six(capsys: pytest.CaptureFixture[str]) 
     assert shown["text"] == ["a", "b", "1.79e+09", "1.23457e+06"]
 
 
+def test_json_has_null_where_it_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    nan, far = float("nan"), float("-inf")
+    WRITERS["jsonl"](["a", "b"], iter([[nan, {"c": [far, 1.5]}]]), argparse.Namespace(limit=None))
+    assert capsys.readouterr().out == '{"a": null, "b": {"c": [null, 1.5]}}\n'
+    WRITERS["csv"](["a", "b"], iter([[nan, [far]]]), argparse.Namespace(limit=None))
+    assert capsys.readouterr().out.splitlines()[1] == "nan,[null]"
+
+
 @pytest.mark.spark
 def test_sql_as_csv() -> None:
     query = (
