@@ -40,6 +40,8 @@ _SETTINGS = {
 }
 """Messages of Spark about settings that the user can put right, and our sentence for each."""
 
+_ABOUT_VALUES = re.compile(r"SQLSTATE: 22\w{3}")  # data exceptions, in the SQL standard
+
 MOST_CAUSES = 10
 _SENTENCES = (
     "InputError",
@@ -61,6 +63,10 @@ class DiskFullError(JobError, UserError):
     """A Spark job failed because a disk is full."""
 
 
+class ValuesError(JobError, UserError):
+    """A query asks of values what they do not allow, such as to divide by zero."""
+
+
 class SettingsError(JobError, UserError):
     """Spark cannot work with the settings that it has."""
 
@@ -78,6 +84,8 @@ def job_error(error: BaseException, log: Path | None = None) -> JobError:
     sentence = explain(error, log)
     if sentence == NO_SPACE or (log and _disk_is_full(log)):
         return DiskFullError(NO_SPACE)
+    if _ABOUT_VALUES.search(sentence):
+        return ValuesError(sentence)
     if sentence not in _SETTINGS.values():
         sentence = _settings_in(log) or sentence
     return SettingsError(sentence) if sentence in _SETTINGS.values() else JobError(sentence)

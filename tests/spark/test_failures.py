@@ -127,6 +127,12 @@ def test_settings_that_spark_cannot_work_with_can_be_put_right(said: str, senten
     assert str(error) == sentence
 
 
+def test_a_query_that_divides_by_zero_can_be_put_right() -> None:
+    said = "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012"
+    assert isinstance(job_error(RuntimeError(said)), UserError)
+    assert not isinstance(job_error(RuntimeError("[OTHER] It failed. SQLSTATE: XX000")), UserError)
+
+
 def test_what_spark_printed_before_it_ended_counts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ERROR StandaloneSchedulerBackend: All masters are unresponsive! Giving up.\n")
