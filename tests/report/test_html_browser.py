@@ -46,6 +46,7 @@ def made(tmp_path_factory):
     (folder / "long.html").write_text(render_page(with_long_sentences(partial, facts, grid)), "utf-8")
     for name in ("rebalances", "transactions"):
         (folder / f"{name}.html").write_text(recorded.page(f"{name}.pcapng"), "utf-8")
+    (folder / "days.html").write_text(render_page(over_days(recorded.data("transactions.pcapng"))), "utf-8")
     (folder / "empty.html").write_text(
         render_page(make_page_data(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None))),
         "utf-8",
@@ -62,6 +63,13 @@ def with_long_sentences(partial, facts, grid):
     data["doubts"] = [{"name": "lost_bytes", "count": 1, "of": 2, "means": sentence("doubt")}]
     data["traffic"]["protocols"] = [{"protocol": "none", "connections": 190, "bytes": 0}]
     return data
+
+
+def over_days(data):
+    """Return data of which each step lasts an hour, and the capture for two days."""
+    hour_ns = 3600 * 10**9
+    capture = data["capture"] | {"last": (data["grid"]["steps"] - 1) * hour_ns}
+    return data | {"capture": capture, "grid": data["grid"] | {"step": hour_ns}}
 
 
 def sentence(kind):
@@ -185,6 +193,22 @@ def test_charts_are_drawn(tab, made):
     assert len(
         tab.run(f'return [...document.querySelectorAll("{group} rect.rebalance")].map(() => 1)')
     ) == len(expected["rebalances"])
+
+
+def test_times_of_several_days_have_their_dates(tab, made):
+    tab.open(made[0] / "days.html")
+
+    def texts(selector):
+        return tab.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
+        )
+
+    assert texts("#top .meta span")[0] == "2026-11-21 02:35:41.707 – 2026-11-23 06:35:41.500 UTC"
+    assert {"2026-11-22", "2026-11-23", "12:00:00"} <= set(texts("#traffic svg.chart text"))
+    for last, until in ((20, "22:35:41"), (40, "2026-11-22 18:35:41")):
+        tab.run("narrowTo(STEP * 9, STEP * arguments[0] - 1)", last)
+        assert texts(".chip span")[0] == f"2026-11-21 11:35:41 – {until}"
+    assert tab.complaints() == []
 
 
 def test_transactions_are_drawn(tab, made):

@@ -25,6 +25,9 @@ function inside(scale, height, ...children) {
 
 const TICKS_NS = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800].map((s) => s * 1e9)];
 
+// A new day is told by its date, if there are several.
+const isMidnight = (ns) => DATED && timeOfDay(ns) === "00:00:00.000";
+
 function timeTicks(scale) {
   const { span, start } = scale;
   const most = (length) => Math.max(2, Math.floor(scale.inner / (length >= 1e9 ? 76 : 92))); // texts of parts of a second are longer
@@ -32,7 +35,7 @@ function timeTicks(scale) {
   const offset = (((DATA.grid.start_ms * 1e6) % every) + start) % every;
   const ticks = [];
   for (let tick = start + (offset ? every - offset : 0); tick <= start + span && ticks.length < 40; tick += every) ticks.push(tick);
-  return { at: ticks, label: (ns) => (every >= 864e11 ? day(ns) : every >= 1e9 ? clock(ns, 0) : clock(ns)) };
+  return { at: ticks, label: (ns) => (every >= 864e11 || isMidnight(ns) ? day(ns) : timeOfDay(ns, every >= 1e9 ? 0 : 3)) };
 }
 
 function timeAxis(scale, y) {
@@ -132,7 +135,7 @@ function timeBand(node, scale) {
       const [box, room] = [node.getBoundingClientRect(), node.parentElement.getBoundingClientRect()];
       assign(band, { css: { left: `${box.left - room.left + scale.of(from)}px`, width: `${scale.of(to) - scale.of(from)}px`, top: `${box.top - room.top}px`, height: `${box.height - 20}px` } });
       node.parentElement.append(band);
-      tip(event, el("b", { text: `${stepClock(from)} – ${stepClock(to)}` }), el("div.soft", { text: duration((to - from) * STEP) }));
+      tip(event, el("b", { text: stepPeriod(from, to) }), el("div.soft", { text: duration((to - from) * STEP) }));
     },
     hide: () => band.remove(),
   };

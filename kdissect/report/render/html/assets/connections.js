@@ -11,7 +11,7 @@ function connectionsSection(body) {
   if (!rows.length) return fill(body, [el("p.empty", { text: "No connection in this selection." })]);
   fill(body, [tripsChart(rows), table([
     { key: "connection", label: "Connection", number: false, cell: (row) => row.label === null ? [connectionName(row.number), null] : [shown(row.label), under(connectionName(row.number))], sort: (row) => row.label },
-    { key: "lived", label: "Lived", number: false, cell: (row) => [el("span.nowrap", { text: `${clock(row.from, 0)} – ${clock(row.to, 0)}` }), under(duration(row.to - row.from))], sort: (row) => row.to - row.from },
+    { key: "lived", label: "Lived", number: false, cell: (row) => [el(DATED ? "span" : "span.nowrap", { text: period(row.from, row.to, 0) }), under(duration(row.to - row.from))], sort: (row) => row.to - row.from },
     { key: "ended", label: "Ended", number: false, cell: (row) => el(row.closed === "rst" ? "span.bad" : "span", { text: ENDED[row.closed] || row.closed }), sort: (row) => row.closed },
     ...(rows.some((row) => row.security) ? [{ key: "security", label: "Security", number: false, cell: securityOf }] : []),
     { key: "n", label: "Calls", title: "in the selection", cell: (row) => (row.sums ? count(row.sums.n) : [count(row.requests), "*"]), sort: (row) => (row.sums ? row.sums.n : row.requests) },

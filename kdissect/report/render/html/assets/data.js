@@ -3,6 +3,7 @@
 const DATA = JSON.parse(byId("data").textContent);
 const STEP = DATA.grid.step;
 const STEPS = DATA.grid.steps;
+const DATED = DATA.capture.first !== null && day(DATA.capture.first) !== day(DATA.capture.last);
 const FILES = Math.max(DATA.capture.files.length, 1);
 
 const placeOf = (ref) => (ref === null || ref === undefined ? null : { file: DATA.capture.files[ref % FILES], packet: Math.floor(ref / FILES) });

@@ -47,7 +47,7 @@ function rest(one, kept) {
   return more.length ? el("details.inner", {}, el("summary", { text: `${count(more.length)} more` }), el("ul.evidence", {}, more.map((row) => evidence(one, row)), note)) : note;
 }
 
-const when = (row) => (row.to !== null && row.to - row.from >= 1e9 ? `${clock(row.from, 0)} – ${clock(row.to, 0)}` : clock(row.from));
+const when = (row) => (row.to !== null && row.to - row.from >= 1e9 ? period(row.from, row.to, 0) : clock(row.from));
 
 // The packet number is part of the text, so that it is on paper, too.
 function numbered(button, ref) {

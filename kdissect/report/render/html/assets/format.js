@@ -49,14 +49,25 @@ function share(part) {
 }
 
 // Times: nanoseconds from the first step of the grid; shown in UTC.
-function clock(ns, digits = 3) {
+function timeOfDay(ns, digits = 3) {
   if (ns === null || ns === undefined) return NONE;
   const date = new Date(DATA.grid.start_ms + Math.floor(ns / 1e6));
   return Number.isNaN(date.getTime()) ? NONE : date.toISOString().slice(11, digits ? 20 + digits : 19);
 }
 
+// If the capture spans days, a time has its date, and the end of a period unless it is that of its begin.
+function clock(ns, digits = 3) {
+  return DATED && ns !== null && ns !== undefined ? `${day(ns)} ${timeOfDay(ns, digits)}` : timeOfDay(ns, digits);
+}
+
+function period(from, to, digits = 3) {
+  return `${clock(from, digits)} – ${day(from) === day(to) ? timeOfDay(to, digits) : clock(to, digits)}`;
+}
+
 // The begin of a step, with no more digits than steps need.
-const stepClock = (step) => clock(step * STEP, STEP % 1e9 === 0 ? 0 : STEP % 1e8 === 0 ? 1 : 3);
+const stepDigits = () => (STEP % 1e9 === 0 ? 0 : STEP % 1e8 === 0 ? 1 : 3);
+const stepClock = (step) => clock(step * STEP, stepDigits());
+const stepPeriod = (from, to) => period(from * STEP, to * STEP, stepDigits());
 
 function day(ns) {
   return new Date(DATA.grid.start_ms + Math.floor(ns / 1e6)).toISOString().slice(0, 10);

@@ -45,5 +45,5 @@ function lanes(one) {
         onfocus: (event) => tip(event, shown(bar.text, LONGEST_SENTENCE)), onblur: untip,
       }))))),
     one.lanes_omitted ? el("p.soft", { text: `and ${plural(one.lanes_omitted, "more subject")}` }) : null,
-    el("p.soft", { text: `${clock(from)} – ${clock(to)}` }));
+    el("p.soft", { text: period(from, to) }));
 }

@@ -169,4 +169,4 @@ function stepExamples(step) {
   return [byApi.flatMap(([api, sums]) => examplesOf(sums).map((example) => ({ ...example, what: `${apiName(api)}: ${example.what}` }))).slice(0, 14), errorExamples(scope, 6)].flat();
 }
 
-const openStep = (step) => openPackets(`${stepClock(step)} – ${stepClock(step + 1)}`, stepExamples(step), { ...filter, from: step, to: step + 1 });
+const openStep = (step) => openPackets(stepPeriod(step, step + 1), stepExamples(step), { ...filter, from: step, to: step + 1 });

@@ -14,7 +14,7 @@ function producersSection(body) {
     { key: "errors", label: "Errors", title: "partitions refused", cell: (row) => bad(count(row.errors), row.errors), sort: (row) => row.errors },
     { key: "gaps", label: "Sequence gaps", number: false, cell: (row) => (row.producer_id === null ? el("span.faint", { text: NONE }) : gapsOf(row)), sort: (row) => row.gaps.length },
     { key: "repeated", label: "Repeated", title: "records whose sequence numbers came more than once", cell: (row) => (row.producer_id === null ? NONE : countOrNone(row.repeated)), sort: (row) => row.repeated },
-    { key: "when", label: "From – to", number: false, cell: (row) => el("span.nowrap", { text: `${clock(row.from, 0)} – ${clock(row.to, 0)}` }), sort: (row) => row.from },
+    { key: "when", label: "From – to", number: false, cell: (row) => el("span.nowrap", { text: period(row.from, row.to, 0) }), sort: (row) => row.from },
     { key: "look", label: "", cell: (row) => packetButton(`first batch of ${name(row)}`, row.ref, row.from) },
   ], { id: "producers", rows, pick: { name: "client", value: (row) => row.client }, label: "producers" }) : el("p.empty", { text: "The selected client does not produce." }),
   DATA.producers.omitted ? el("p.soft", { text: `${plural(DATA.producers.omitted, "producer")} with fewer bytes are not listed.` }) : null]);

@@ -23,7 +23,7 @@ function sequenceParts(connection, around) {
 // Each message is an arrow, in the order of time; a request without a response ends in a cross.
 function drawSequence(panel, rows, here) {
   const width = widthOf(panel);
-  const [left, right] = [86, width - 12];
+  const [left, right] = [DATED ? 150 : 86, width - 12];
   const messages = rows.flatMap((row) => [
     row.request_first_ns === null ? null : { row, at: row.request_first_ns, out: true, text: nameOfExchange(row), ref: row.request },
     row.response_first_ns === null ? null : { row, at: row.response_first_ns, out: false, text: [row.latency_ns === null ? "" : duration(row.latency_ns), outcome(row)].filter(Boolean).join("  "), ref: row.response },

@@ -77,7 +77,7 @@ function drawTop() {
   label();
   const kafka = traffic.protocols.filter((row) => row.protocol.startsWith("kafka")).reduce((sum, row) => sum + row.connections, 0);
   const facts = [
-    capture.first === null ? null : `${day(capture.first)} ${clock(capture.first)} – ${clock(capture.last)} UTC`,
+    capture.first === null ? null : `${DATED ? "" : `${day(capture.first)} `}${period(capture.first, capture.last)} UTC`,
     capture.first === null ? null : duration(capture.last - capture.first),
     plural(capture.packets, "packet"), plural(totals.n, "exchange"), plural(kafka, "Kafka connection"),
     plural(DATA.clients.length + DATA.omitted.clients, "client"), plural(DATA.brokers.length + DATA.omitted.brokers, "broker"),

@@ -33,7 +33,7 @@ function seconds() {
 
 function selectedNames() {
   const parts = [];
-  if (filter.from !== null) parts.push(["time", `${stepClock(filter.from)} – ${stepClock(filter.to)}`, { from: null, to: null }]);
+  if (filter.from !== null) parts.push(["time", stepPeriod(filter.from, filter.to), { from: null, to: null }]);
   const names = {
     api: apiName, client: clientName, broker: brokerName, connection: connectionName, group: shown,
     topic: (at) => shown(DATA.topics[at].name),

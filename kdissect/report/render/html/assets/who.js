@@ -68,7 +68,7 @@ function errorsSection(body) {
 function spanOf(row) {
   const steps = [...row.steps.keys()];
   const [first, last] = [Math.min(...steps), Math.max(...steps)];
-  return el("span.nowrap", { text: first === last ? stepClock(first) : `${stepClock(first)} – ${stepClock(last)}` });
+  return el("span.nowrap", { text: first === last ? stepClock(first) : stepPeriod(first, last) });
 }
 
 // The first response with an error: of the whole capture if the selection has it, else of the selection.
