@@ -404,6 +404,13 @@ def test_percentiles_of_topics_are_those_of_their_exchanges(random, made):
     assert seen > 4
 
 
+def test_an_axis_of_counts_has_whole_numbers(random):
+    ticks = "return roundTicks(arguments[0], 2, {count, size, rate}[arguments[1]])"
+    assert [random.run(ticks, 1, label) for label in ("count", "size", "rate")] == [[1], [1], [0.5, 1]]
+    assert random.run(ticks, 3, "count") == [2]
+    assert random.run(ticks, 1100, "size") == [512, 1024]
+
+
 def test_hostile_names_stay_text(random):
     assert random.run("return document.querySelectorAll('img').length") == 0
     shown = random.run("return [...document.querySelectorAll('#topics .pick')].map((one) => one.textContent)")

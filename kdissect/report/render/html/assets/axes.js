@@ -68,10 +68,10 @@ function logTicks(low, high) {
   return values.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
 }
 
-// Bytes are counted in powers of 1024, so their round values are too.
+// Bytes are counted in powers of 1024, so their round values are too. Only rates have parts of one.
 function roundTicks(highest, most, label) {
   const unit = label === size && highest > 1 ? 1024 ** Math.floor(Math.log(highest) / Math.log(1024)) : 1;
-  return valueTicks(highest / unit, most).map((value) => value * unit);
+  return valueTicks(highest / unit, most).map((value) => value * unit).filter((value) => label === rate || Number.isInteger(value));
 }
 
 const withoutZeros = (text) => text.replace(/\.0+(?!\d)/, "").replace(/(\.\d*[1-9])0+(?!\d)/, "$1");
