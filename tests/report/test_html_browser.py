@@ -12,6 +12,7 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import grid_over
+from kdissect.text import format_duration
 from tests.helpers import recorded
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
 from tests.helpers.tiers import spread
@@ -409,6 +410,15 @@ def test_an_axis_of_counts_has_whole_numbers(random):
     assert [random.run(ticks, 1, label) for label in ("count", "size", "rate")] == [[1], [1], [0.5, 1]]
     assert random.run(ticks, 3, "count") == [2]
     assert random.run(ticks, 1100, "size") == [512, 1024]
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"), [(47, "47 h 00 m"), (47.6, "2 d 00 h"), (51.03, "2 d 03 h"), (24 * 40, "40 d 00 h")]
+)
+def test_durations_of_days_are_those_of_the_text(random, hours, text):
+    ns_ = round(hours * 3600 * 10**9)
+    assert random.run("return duration(arguments[0])", ns_) == text
+    assert format_duration(ns_) == text.replace(" ", "")
 
 
 def test_hostile_names_stay_text(random):

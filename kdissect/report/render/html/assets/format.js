@@ -10,6 +10,8 @@ function duration(ns) {
   if (ns === null || ns === undefined) return NONE;
   if (ns <= 0) return "0";
   const seconds = ns / 1e9;
+  const hours = Math.round(seconds / 3600);
+  if (hours >= 48) return `${Math.floor(hours / 24)} d ${String(hours % 24).padStart(2, "0")} h`;
   if (seconds >= 3599.5) {
     const minutes = Math.round(seconds / 60);
     return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} m`;
