@@ -421,6 +421,12 @@ def test_durations_of_days_are_those_of_the_text(random, hours, text):
     assert format_duration(ns_) == text.replace(" ", "")
 
 
+def test_characters_without_a_glyph_are_escapes(random):
+    hidden = "\u061c\u00ad\u180e\u202e\ue000\U000e0041"
+    shown = "\\u061c\\u00ad\\u180e\\u202e\\ue000\\U000e0041"
+    assert random.run("return shown(arguments[0])", f"a{hidden}ä→😀b") == f"a{shown}ä→😀b"
+
+
 def test_hostile_names_stay_text(random):
     assert random.run("return document.querySelectorAll('img').length") == 0
     shown = random.run("return [...document.querySelectorAll('#topics .pick')].map((one) => one.textContent)")

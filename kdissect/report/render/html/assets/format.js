@@ -92,6 +92,8 @@ function shown(text, longest = LONGEST) {
   if (text === null || text === undefined) return NONE;
   const full = String(text);
   const some = full.length > longest ? `${full.slice(0, longest / 2)}…${full.slice(-longest / 4)}` : full;
-  return some.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return some.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (letter) => {
+    const code = letter.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, "0")}` : `\\u${code.padStart(4, "0")}`;
+  });
 }
