@@ -7,15 +7,13 @@ terminal (`live_view`).
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from textwrap import wrap
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.recent_calls import DIMENSIONS, CallRow, RecentCalls
-from kdissect.live.screen_parts import ELLIPSIS, GAP, KEYS, call_table, course, help_lines, line, packed
+from kdissect.live.screen_parts import GAP, KEYS, call_table, course, help_lines, line, packed, two_lines
 from kdissect.live.watch_events import incident_line, text_lines
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange
 from kdissect.spark.watch.batch_job import BatchReport
@@ -26,7 +24,6 @@ MOST_INCIDENTS = 6
 MOST_NOTICES = 2
 MOST_FILTER = 60  # characters
 PAGE = 10  # rows
-TWO_LINES: dict[str, Any] = {"max_lines": 2, "placeholder": ELLIPSIS, "break_on_hyphens": False}
 STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.CLOSED: "dim"}
 
 
@@ -153,7 +150,7 @@ class WatchScreen:
         state = "  paused" if self.paused else ""
         yield line(f"kdissect watch  {escape(self._label)}{state}", width, "bold")
         if self._shown is None:
-            yield line("waiting for the first closed file", width)
+            yield line("waiting for the first packets", width)
             return
         *_, figures = text_lines(_without_events(self._shown))
         yield from (line(one, width) for one in packed(figures.split(GAP), width))
@@ -161,11 +158,10 @@ class WatchScreen:
         yield line(f"p99  {course(self._calls.p99s_ns, width - 5)}", width, "yellow")
         for notice in self._notices:
             yield line(f"missing: {escape(notice)}", width, "yellow")
-        for text in wrap(escape(self._slices.state), width, **TWO_LINES):
-            yield line(text, width, "green")
+        if self._slices.state:
+            yield from two_lines(escape(self._slices.state), width, "green")
         for change in reversed(self._incidents.values()):
-            for text in wrap(incident_line(change), width, **TWO_LINES):
-                yield line(text, width, STYLES[change.change])
+            yield from two_lines(incident_line(change), width, STYLES[change.change])
 
     def _table(self, width: int, most: int) -> RenderableType:
         rows = self._rows()

@@ -6,11 +6,12 @@ from rich.table import Table
 from rich.text import Text
 
 from kdissect.live.recent_calls import CallRow
-from kdissect.text import display_width, escape, format_count, format_duration, format_size, truncate
+from kdissect.text import display_width, escape, fold, format_count, format_duration, format_size, truncate
 
 BARS = "▁▂▃▄▅▆▇█"
 ELLIPSIS = "…"
 GAP = "  "  # between the figures of a line
+LEAST_NAME = 16  # columns of a table's names
 CELLS: dict[str, Callable[[CallRow], str]] = {
     "per_second": lambda row: f"{row.per_second:,.1f}",
     "p50_ns": lambda row: _at_most(row.p50_ns),
@@ -39,6 +40,18 @@ def line(text: str, width: int, style: str = "") -> Text:
     """Return a text as one line of a width."""
     shown = text if display_width(text) <= width else truncate(text, width, ELLIPSIS)
     return Text(shown, style=style, no_wrap=True, end="\n")
+
+
+def two_lines(text: str, width: int, style: str = "") -> Iterable[Text]:
+    """Yield a text in two lines of a width at most, broken at blanks.
+
+    >>> [shown.plain for shown in two_lines("broker 2 sent nothing for 4.1 s", 12)]
+    ['broker 2', 'sent…']
+    """
+    first, *rest = fold(text, width)
+    yield line(first, width, style)
+    if rest:
+        yield line(rest[0] if len(rest) == 1 else fold(rest[0], width - 1)[0] + ELLIPSIS, width, style)
 
 
 def course(values: Iterable[float], width: int) -> str:
@@ -70,16 +83,26 @@ def packed(parts: Iterable[str], width: int) -> list[str]:
 def call_table(
     rows: Sequence[CallRow], title: str, sort: str, width: int, chosen: int | None = None
 ) -> Table:
-    """Return rows as a table; the `chosen` one is marked."""
-    table = Table(box=None, width=width, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(title, ratio=1, no_wrap=True, overflow="ellipsis")
-    for column in CELLS:
-        name = TITLES.get(column, column) + ("▼" if column == sort else "")
-        table.add_column(name, justify="right", no_wrap=True)
+    """Return rows as a table; the `chosen` one is marked.
+
+    Names keep LEAST_NAME columns of a narrow terminal: the last figures are left out, but not the sorted one.
+    """
+    columns = {
+        name: [TITLES.get(name, name) + ("▼" if name == sort else ""), *map(cell, rows)]
+        for name, cell in CELLS.items()
+    }
+    widths = {name: len(GAP) + max(map(display_width, texts)) for name, texts in columns.items()}
+    while len(widths) > 1 and sum(widths.values()) > width - LEAST_NAME:
+        del widths[next(name for name in reversed(widths) if name != sort)]
+    room = max(width - sum(widths.values()), 1)
+    table = Table(box=None, width=width, pad_edge=False, padding=(0, len(GAP), 0, 0))
+    table.add_column(title, ratio=1, no_wrap=True)
+    for name in widths:
+        table.add_column(columns[name][0], justify="right", no_wrap=True)
     for number, row in enumerate(rows):
-        cells = (Text(cell(row)) for cell in CELLS.values())
-        style = "reverse" if number == chosen else ""
-        table.add_row(Text(escape(row.name) or "-"), *cells, style=style)
+        shown = truncate(escape(row.name) or "-", room, ELLIPSIS)
+        cells = (Text(columns[column][number + 1]) for column in widths)
+        table.add_row(Text(shown), *cells, style="reverse" if number == chosen else "")
     return table
 
 

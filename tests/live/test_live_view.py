@@ -54,7 +54,7 @@ def test_keys_redraw_and_quit(
     ended = False
     try:
         with live_view("/ring", terminal.theirs, MinuteSlice(tmp_path)) as view:
-            terminal.wait_for("waiting for the first closed file")
+            terminal.wait_for("waiting for the first packets")
             assert termios.tcgetattr(terminal.theirs) != before
             view.account(report(batches[0], 1))
             terminal.wait_for("Produce")

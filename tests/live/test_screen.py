@@ -64,7 +64,7 @@ def test_everything_fits(screen: WatchScreen, width: int) -> None:
 
 
 def test_before_the_first_batch_it_waits() -> None:
-    assert "waiting for the first closed file" in "\n".join(
+    assert "waiting for the first packets" in "\n".join(
         lines(WatchScreen("/ring", MinuteSlice(Path("/nowhere"))), 80)
     )
 
