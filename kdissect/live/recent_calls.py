@@ -19,6 +19,9 @@ NS_PER_S = 1_000_000_000
 WINDOW_NS = 60 * NS_PER_S
 COURSE = 200  # batches of which a course is kept
 DIMENSIONS = ("api", "client", "broker", "group", "topic", "connection")
+BEYOND_NS = LATENCY_BOUNDS_NS[-1] + 1
+"""A quantile that is longer than the highest bound: how long is not known."""
+
 WITHOUT_UNANSWERED = ("topic",)
 """A request without a response names its topics, but is not counted for them."""
 
@@ -129,11 +132,11 @@ def _add(total: CallSums, more: CallSums) -> None:
 
 
 def _bound_at(counts: Sequence[int], per_mille: int) -> int | None:
-    """Return the bound below which a quantile lies; the highest one for what is beyond it."""
+    """Return the bound below which a quantile lies; BEYOND_NS for what is longer than the highest one."""
     rank, total = nearest_rank(sum(counts), per_mille), 0
-    for index, count in enumerate(counts):
+    bounds: tuple[int, ...] = (*LATENCY_BOUNDS_NS, BEYOND_NS)
+    for bound, count in zip(bounds, counts, strict=True):
         total += count
         if count and total >= rank:
-            bound: int = LATENCY_BOUNDS_NS[min(index, len(LATENCY_BOUNDS_NS) - 1)]
             return bound
     return None

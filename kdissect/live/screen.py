@@ -13,11 +13,21 @@ from rich.text import Text
 
 from kdissect.live.minute_slice import MinuteSlice
 from kdissect.live.recent_calls import DIMENSIONS, CallRow, RecentCalls
-from kdissect.live.screen_parts import GAP, KEYS, call_table, course, help_lines, line, packed, two_lines
+from kdissect.live.screen_parts import (
+    GAP,
+    KEYS,
+    call_table,
+    course,
+    help_lines,
+    line,
+    p99_sentence,
+    packed,
+    two_lines,
+)
 from kdissect.live.watch_events import incident_line, text_lines
 from kdissect.report.incidents.incident_log import ChangeKind, IncidentChange
 from kdissect.spark.watch.batch_job import BatchReport
-from kdissect.text import escape, format_duration
+from kdissect.text import escape
 
 SORTS = ("per_second", "p99_ns", "errors", "unanswered", "bytes")
 MOST_INCIDENTS = 6
@@ -183,7 +193,7 @@ class WatchScreen:
         for change in named:
             yield line(incident_line(change), width, STYLES[change.change])
         if detail.total.p99_ns is not None:
-            yield line(f"99 of 100 took {format_duration(detail.total.p99_ns)} or less", width)
+            yield line(p99_sentence(detail.total.p99_ns), width)
         most = max(height - len(named) - 8, 1)
         yield call_table(detail.by_api[:most], "api", "per_second", width)
 

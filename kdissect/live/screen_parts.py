@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from kdissect.live.recent_calls import CallRow
+from kdissect.live.recent_calls import BEYOND_NS, CallRow
 from kdissect.text import display_width, escape, fold, format_count, format_duration, format_size, truncate
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -111,5 +111,14 @@ def help_lines(width: int) -> list[Text]:
     return [line(f"{keys:<16}{meaning}", width) for keys, meaning in HELP]
 
 
+def p99_sentence(ns: int) -> str:
+    """Return what the bound of a p99 means."""
+    if ns == BEYOND_NS:
+        return f"more than 1 of 100 took longer than {format_duration(ns)}"
+    return f"99 of 100 took {format_duration(ns)} or less"
+
+
 def _at_most(ns: int | None) -> str:
-    return "-" if ns is None else f"≤{format_duration(ns)}"
+    if ns is None:
+        return "-"
+    return f">{format_duration(ns)}" if ns == BEYOND_NS else f"≤{format_duration(ns)}"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kdissect.live.recent_calls import DIMENSIONS, WINDOW_NS, RecentCalls
+from kdissect.live.call_series import LATENCY_BOUNDS_NS
+from kdissect.live.recent_calls import BEYOND_NS, DIMENSIONS, WINDOW_NS, RecentCalls
 from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
 from kdissect.spark.watch.batch_store import Commit
@@ -30,6 +31,17 @@ def test_rows_have_the_rates_of_the_window(batches: list[BatchPartials]) -> None
     assert produce.p99_ns is not None
     assert produce.p50_ns <= produce.p99_ns
     assert list(calls.rates) == [5] * len(batches)
+
+
+def test_calls_longer_than_every_bound_are_not_said_to_be_within_it(
+    batches: list[BatchPartials],  # noqa: F811
+) -> None:
+    calls = RecentCalls()
+    calls.add(report(batches[0], 0))
+    longest = [0] * len(LATENCY_BOUNDS_NS) + [7]
+    for sums in calls._batches[0].series.values():
+        sums.by_bound = longest
+    assert {row.p99_ns for row in calls.rows("api", "p99_ns")} == {BEYOND_NS}
 
 
 def test_old_batches_leave_the_window(batches: list[BatchPartials]) -> None:  # noqa: F811

@@ -142,7 +142,7 @@ def test_a_row_is_chosen_and_shown(screen: WatchScreen) -> None:
     shown = lines(screen, 100)
     assert f"client {clients[1]}" in shown
     assert any(line.startswith("rate ") and line.strip("rate ") for line in shown)
-    assert any(line.startswith("99 of 100 took ") for line in shown)
+    assert any(" of 100 took " in line for line in shown)
     apis = names(screen, "api")
     assert apis
     press(screen, "escape", "up", "up", "enter")

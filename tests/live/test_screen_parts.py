@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from kdissect.live.recent_calls import CallRow
-from kdissect.live.screen_parts import call_table, course, line, packed, two_lines
+from kdissect.live.recent_calls import BEYOND_NS, CallRow
+from kdissect.live.screen_parts import call_table, course, line, p99_sentence, packed, two_lines
 from kdissect.text import display_width
 
 
@@ -45,7 +45,8 @@ def shown_table(width: int, sort: str) -> list[str]:
 @pytest.mark.parametrize("sort", ["per_second", "bytes"])
 def test_names_and_the_sorted_column_stay_on_a_narrow_terminal(width: int, sort: str) -> None:
     head, *rows = shown_table(width, sort)
-    assert head.startswith("connection") and "▼" in head
+    assert head.startswith("connection")
+    assert "▼" in head
     assert [row[0] for row in rows] == ["a", "注"]
     assert rows[0].split("  ")[0].endswith("9092")  # names of connections differ in their last part
     assert all(display_width(row) == width for row in rows)
@@ -55,6 +56,13 @@ def test_a_wide_terminal_has_all_figures() -> None:
     assert shown_table(120, "errors")[0].split() == (
         ["connection", "per", "second", "p50", "p99", "errors▼", "unanswered", "bytes"]
     )
+
+
+def test_a_quantile_beyond_the_highest_bound_is_no_upper_bound() -> None:
+    table = call_table([CallRow("orders", 1.5, 5 * 10**9, BEYOND_NS, 0, None, 10)], "topic", "bytes", 80)
+    assert [str(next(iter(column.cells))) for column in table.columns][2:4] == ["≤5.00s", ">5.00s"]
+    assert p99_sentence(5 * 10**9) == "99 of 100 took 5.00s or less"
+    assert p99_sentence(BEYOND_NS) == "more than 1 of 100 took longer than 5.00s"
 
 
 def test_a_figure_that_is_not_known_is_a_dash() -> None:
