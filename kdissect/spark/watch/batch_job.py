@@ -101,7 +101,7 @@ class BatchJob:
                 changes = self._find_incidents(plan, index, figures, late)
                 if attempt.out is not None:
                     figures.files.paths |= self._write_figures(attempt.out, plan, index, figures, late)
-                commit = self._commit(plan, figures, found, offered, late)
+                commit = self._commit(plan, index, figures, found, offered, late)
                 self._store.commit(attempt, commit, figures.files.paths, offered)
                 self._incidents.clean()
             except BaseException:
@@ -129,6 +129,7 @@ class BatchJob:
     def _commit(
         self,
         plan: BatchPlan,
+        index: CaptureIndex,
         figures: BatchFigures,
         found: BatchCaptures,
         offered: Sequence[TakenFile],
@@ -138,7 +139,7 @@ class BatchJob:
         last = self._store.last
         return Commit(
             batch=plan.batch,
-            now_ns=plan.now_ns,
+            now_ns=index.latest_time_ns or last.now_ns,
             taken=max((file.number + 1 for file in offered), default=last.taken),
             files=last.files + sum(file.start == 0 for file in found.files),
             lost=last.lost + len(offered) - len(late.files) - len(found.captures),

@@ -50,7 +50,7 @@ class BatchPlan:
     ports: tuple[int, ...]
     partitions: int
     files: TaskFiles
-    now_ns: int  # latest time of the captures so far
+    now_ns: int  # begin of the newest capture: by it connections age, so that one wrong time ends none
     is_last: bool = False  # all connections end
     names: dict[str, str] = field(default_factory=dict)
     keys: KeyLog = NO_KEYS

@@ -52,7 +52,7 @@ class Commit:
     """The last batch that counts, -1 before the first."""
 
     batch: int = -1
-    now_ns: int = 0  # latest time of the captures so far
+    now_ns: int = 0  # latest time of the captures
     taken: int = 0  # number of the next file of the journal
     files: int = 0  # captures that were read, in all
     lost: int = 0  # captures that were gone, or could not be read, when it was their turn

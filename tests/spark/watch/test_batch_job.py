@@ -12,6 +12,7 @@ from kdissect.spark.watch.file_journal import TakenFile
 from kdissect.spark.watch.late_files import LateFiles
 from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
+from kdissect.text import format_clock
 from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch, write_ring
 
 
@@ -43,3 +44,19 @@ def test_a_batch_that_fails_is_done_again(
     finally:
         store.close()
     assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+
+
+def test_the_time_of_a_batch_is_that_of_its_latest_packet(engine: Engine, tmp_path: Path) -> None:
+    path = CAPTURES / "pause.pcapng"
+    settings = WatchSettings(WatchedDirectory(str(tmp_path)))
+    store = BatchStore(tmp_path / "checkpoint", None, settings.about())
+    job = BatchJob(engine, settings, store)
+    file = TakenFile(0, str(path), path.stat().st_size, 0, "", 0)
+    try:
+        reports = [
+            job.run([file], [file], LateFiles(), is_last=False),
+            job.run([], [], LateFiles(), is_last=True),
+        ]
+    finally:
+        store.close()
+    assert [format_clock(report.commit.now_ns) for report in reports] == ["05:33:45.156"] * 2
