@@ -32,6 +32,7 @@ from kdissect.text import escape
 SORTS = ("per_second", "p99_ns", "errors", "unanswered", "bytes")
 MOST_INCIDENTS = 6
 MOST_NOTICES = 2
+LEAST_BODY = 10  # lines that incidents leave, if half of the terminal has so many
 MOST_FILTER = 60  # characters
 PAGE = 10  # rows
 STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.CLOSED: "dim"}
@@ -92,7 +93,7 @@ class WatchScreen:
 
     def draw(self, width: int, height: int) -> RenderableType:
         """Return the screen for a terminal of some columns and lines."""
-        lines = list(self._head(width))
+        lines = list(self._head(width))[: max(height - LEAST_BODY, height // 2)]
         if self._helps:
             body: list[RenderableType] = list(help_lines(width))
         elif self._detail:

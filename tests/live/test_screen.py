@@ -183,6 +183,21 @@ def test_every_view_fits(screen: WatchScreen, keys: tuple[str, ...], height: int
     assert len(lines(screen, 80, 24)) <= 24
 
 
+@pytest.mark.parametrize("height", [8, 12, 24])
+def test_incidents_leave_room_for_calls_and_keys(
+    screen: WatchScreen,
+    batches: list[BatchPartials],  # noqa: F811
+    height: int,
+) -> None:
+    last = report(batches[0], len(batches))
+    last.incidents = [change(number, ChangeKind.CLOSED) for number in range(1, 7)]
+    screen.add(last)
+    shown = lines(screen, 80, height)
+    assert len(shown) <= height
+    assert any(text.startswith("Produce ") for text in shown)
+    assert shown[-1].startswith("q quit")
+
+
 def test_the_help_names_every_key(screen: WatchScreen) -> None:
     press(screen, "?")
     text = "\n".join(lines(screen, 100))
