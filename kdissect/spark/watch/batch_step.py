@@ -21,6 +21,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
 from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
 from kdissect.report.partials import to_arrow
+from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, ordered_by_split, pieces_blob, to_blob
@@ -38,7 +39,7 @@ from kdissect.tables.schemas import TABLES
 DEFAULT_AGES = AgeLimits()
 WANTED = tuple(table for table in TABLES if table != "connections")
 SELECTED = "selected"  # of the state: open connections that the filter has selected
-SUMMED = (*WANTED, "ends", *TCP_TABLES)
+SUMMED = tuple(dict.fromkeys((*WANTED, *SIGNAL_SOURCES, *TCP_TABLES)))
 
 
 @dataclass(frozen=True, slots=True)
