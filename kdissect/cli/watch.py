@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,9 @@ from kdissect.cli.interrupt import first_interrupt
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.cli.watch_places import check_cluster_captures, opened_store, watched_directory
 from kdissect.errors import UsageError
+
+WITHOUT_SCREEN = ("dumb", "unknown")
+"""Terminals that cannot move the cursor, by TERM."""
 
 if TYPE_CHECKING:
     from kdissect.report.model.summary import Summary
@@ -136,7 +140,8 @@ def _display(
     arguments: argparse.Namespace, source: "WatchedDirectory"
 ) -> "Iterator[Callable[[BatchReport], None]]":
     """Show the screen if that is possible and no format is wanted, else lines. To quit is no error."""
-    if arguments.format is not None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    can_show = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in WITHOUT_SCREEN
+    if arguments.format is not None or not can_show:
         yield _printer(arguments)
         return
     from kdissect.live.live_view import live_view

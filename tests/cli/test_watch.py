@@ -1,18 +1,21 @@
 """The command `watch`: what it refuses, and the lines that it prints."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.watch import _settings, print_recent, watch
+from kdissect.cli.watch import _display, _settings, print_recent, watch
 from kdissect.cli.watch_options import NS_PER_S
 from kdissect.errors import UsageError
 from kdissect.live.screen_parts import KEYS
+from kdissect.live.watch_events import text_lines
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers import recorded
 from tests.helpers.command import assert_one_sentence, kdissect
+from tests.live.test_watch_events import REPORT
 
 
 def test_options_become_settings(tmp_path: Path) -> None:
@@ -48,6 +51,18 @@ def test_only_directories_are_watched(tmp_path: Path, place: str) -> None:
 def test_one_source_is_watched(places: list[str]) -> None:
     with pytest.raises(UsageError, match="watch needs one of DIR, - and --interface NAME"):
         watch(parse(["watch", *places]))
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_move_the_cursor_gets_lines(
+    term: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    with _display(parse(["watch", str(tmp_path)]), WatchedDirectory(str(tmp_path))) as show:
+        show(REPORT)
+    assert capsys.readouterr().out.splitlines() == text_lines(REPORT)
 
 
 @pytest.mark.parametrize("out", [None, "/tables"])
