@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 from kdissect.capture.formats import pcap, pcapng
 from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStreamError, is_compressed
@@ -24,6 +23,7 @@ from kdissect.capture.formats.file_types import (
     InputError,
     not_a_capture,
 )
+from kdissect.capture.stoppable_pipe import ByteSource, StoppablePipe
 from kdissect.capture.storage import (
     create_file,
     file_system,
@@ -72,7 +72,7 @@ def unshared_spool(name: str) -> InputError:
 def open_inputs(
     paths: Sequence[str],
     spool: str,
-    stdin: BinaryIO | None = None,
+    stdin: ByteSource | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Inputs:
     """Return the captures that `paths` name; files that must be spooled go into the directory `spool`.
@@ -166,7 +166,7 @@ def _identity(name: str) -> object:
     return status.st_dev, status.st_ino
 
 
-def _open(name: str, spool: str, stdin: BinaryIO | None, is_stopped: Callable[[], bool]) -> CaptureFile:
+def _open(name: str, spool: str, stdin: ByteSource | None, is_stopped: Callable[[], bool]) -> CaptureFile:
     """Return one capture, readable at any offset: as it is, or spooled to the path `spool`."""
     shown = readable(without_password(name))
     if name == STANDARD_INPUT:
@@ -176,15 +176,21 @@ def _open(name: str, spool: str, stdin: BinaryIO | None, is_stopped: Callable[[]
             system, inside = file_system(name)
             with system.open_input_stream(inside, compression=None) as stream:
                 return _open_stream(stream, shown, name, spool, is_stopped)
-        with Path(name).open("rb", buffering=0) as stream:
-            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            return _open_stream(stream, shown, name if regular else None, spool, is_stopped)
+        with open(name, "rb", buffering=0, opener=_open_at_once) as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return _open_stream(file, shown, name, spool, is_stopped)
+            return _open_stream(StoppablePipe(file.fileno(), is_stopped), shown, None, spool, is_stopped)
     except OSError as error:
         raise InputError.of(shown, error) from None
 
 
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file; without waiting, as else a named pipe would do until somebody writes to it."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
 def _open_stream(
-    stream: BinaryIO, name: str, path: str | None, spool: str, is_stopped: Callable[[], bool]
+    stream: ByteSource, name: str, path: str | None, spool: str, is_stopped: Callable[[], bool]
 ) -> CaptureFile:
     first = _read_first(stream)
     if not first:
@@ -204,7 +210,7 @@ def _open_stream(
     return CaptureFile(spool, name, spooled=True, warnings=() if is_stopped() else warnings)
 
 
-def _read_first(stream: BinaryIO) -> bytes:
+def _read_first(stream: ByteSource) -> bytes:
     """Return the first SNIFFED_BYTES of a stream, in several reads if a pipe returns fewer bytes."""
     first = b""
     while len(first) < SNIFFED_BYTES and (more := stream.read(SNIFFED_BYTES - len(first))):

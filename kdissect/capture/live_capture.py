@@ -4,14 +4,14 @@ In comes a stream (standard input), out come splits in order, over a file to whi
 read is scanned from where the last scan ended (see `range_merge`), so the splits are those of the finished
 file, only smaller. A record that has come in part waits for the rest of it.
 
-A stream ends when it is closed, or when its reader says so by returning no bytes (see `cli.interrupt`).
+A stream ends when it is closed, or when its reader says so by returning no bytes (see `stoppable_pipe`).
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, overload
+from typing import overload
 
 from kdissect.capture.formats import pcapng
 from kdissect.capture.formats.file_types import InputError
@@ -20,16 +20,10 @@ from kdissect.capture.index.range_merge import MergedScans
 from kdissect.capture.index.range_scan import ByteRange, RangeTask, scan_range
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import CaptureFile, check_magic
+from kdissect.capture.stoppable_pipe import ByteSource
 
 READ_BYTES = 1 << 20
 CUT = "CUT"  # the scan ended within a record, which the next read may complete
-
-
-class ByteSource(Protocol):
-    """Source of a live capture's bytes."""
-
-    def read(self, size: int) -> bytes:
-        """Return some bytes, at most `size`, as soon as there are any; none at the end."""
 
 
 class LiveCapture(Sequence[Split]):

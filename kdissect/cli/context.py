@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
@@ -210,8 +210,7 @@ def _open(
     scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
     scratch.mkdir()
     spool = _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch)
-    standard_input = cast("BinaryIO | None", input_stream(paths, interrupt))
-    inputs = open_inputs(paths, spool, standard_input, lambda: interrupt.has_come)
+    inputs = open_inputs(paths, spool, input_stream(paths, interrupt), lambda: interrupt.has_come)
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
         raise unshared_spool(unpacked_here[0])

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from kdissect.bytes_progress import BytesProgress
 from kdissect.capture.formats.decompress import is_compressed
 from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.capture.stoppable_pipe import StoppablePipe
 from kdissect.cli.interrupt import (
     Interrupt,
-    InterruptibleStream,
     interrupted_or,
     left_unread,
 )
@@ -89,7 +89,7 @@ class _StandardInput:
     def __init__(self, interrupt: Interrupt) -> None:
         buffered = sys.stdin.buffer
         self._first = buffered.read1() if isinstance(buffered, BufferedReader) and buffered.peek(1) else b""
-        self._rest = InterruptibleStream(buffered, interrupt)
+        self._rest = StoppablePipe(buffered.fileno(), lambda: interrupt.has_come)
 
     def read(self, size: int) -> bytes:
         """Return some bytes, at most `size`."""

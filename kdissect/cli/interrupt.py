@@ -1,35 +1,28 @@
 """The first Ctrl-C ends the reading and not the command: what was read so far is still reported.
 
-Within `first_interrupt` the first SIGINT sets a flag, and whoever reads a pipe through `InterruptibleStream`
-then finds its end. Tasks of Spark see it by `spark.reading_stop`. The second SIGINT raises
+Within `first_interrupt` the first SIGINT sets a flag, and whoever reads a pipe through `StoppablePipe` then
+finds its end. Tasks of Spark see it by `spark.reading_stop`. The second SIGINT raises
 KeyboardInterrupt, as ever.
 """
 
 import os
-import select
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from kdissect.bytes_progress import ERASE_LINE
 from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.capture.stoppable_pipe import StoppablePipe
 from kdissect.errors import ExitCode, UserError
 from kdissect.text import escape_control, format_size
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.inputs import Inputs
-
-LOOK_S = 0.25
-"""Longest wait without a look at signals.
-
-A signal that comes just before the wait begins, or that the kernel gives to another thread, does not end the
-wait: Python only notes it, until the main thread goes on.
-"""
 
 INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
 
@@ -105,20 +98,6 @@ def end_at_once() -> None:
     raise KeyboardInterrupt
 
 
-class InterruptibleStream:
-    """The bytes of a pipe until it ends, or until an interrupt."""
-
-    def __init__(self, stream: BinaryIO, interrupt: Interrupt) -> None:
-        self._descriptor, self._interrupt = stream.fileno(), interrupt
-
-    def read(self, size: int) -> bytes:
-        """Return the bytes that are there, at most `size`, and wait for the first of them."""
-        ready: list[int] = []
-        while not ready:
-            ready, _, _ = select.select([self._descriptor, self._interrupt.descriptor], [], [], LOOK_S)
-        return b"" if self._interrupt.descriptor in ready else os.read(self._descriptor, size)
-
-
 @contextmanager
 def first_interrupt(on_first: Callable[[], None] | None = None) -> Iterator[Interrupt]:
     """Make the first SIGINT end the reading within the `with` block, and call `on_first`."""
@@ -136,11 +115,11 @@ def first_interrupt(on_first: Callable[[], None] | None = None) -> Iterator[Inte
         interrupt.close()
 
 
-def input_stream(paths: Sequence[str], interrupt: Interrupt) -> InterruptibleStream | None:
+def input_stream(paths: Sequence[str], interrupt: Interrupt) -> StoppablePipe | None:
     """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends."""
     if STANDARD_INPUT not in paths or not isinstance(sys.stdin.buffer, BufferedReader):
         return None
-    return InterruptibleStream(sys.stdin.buffer, interrupt)
+    return StoppablePipe(sys.stdin.fileno(), lambda: interrupt.has_come)
 
 
 def only_read(read: int, size: int) -> str:

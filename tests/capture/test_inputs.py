@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import select
 import threading
 from pathlib import Path
 
@@ -123,6 +124,26 @@ def test_a_named_pipe_is_spooled(tmp_path: Path, spool: str) -> None:
     inputs = open_inputs([str(pipe)], spool)
     writer.join()
     assert content(inputs) == [PCAP]
+
+
+def test_a_named_pipe_that_nobody_writes_to_is_left_when_reading_is_stopped(
+    tmp_path: Path, spool: str
+) -> None:
+    pipe, looks = tmp_path / "pipe", iter([False, False])
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="pipe is empty"):
+        open_inputs([str(pipe)], spool, is_stopped=lambda: next(looks, True))
+
+
+def test_what_a_named_pipe_brought_before_reading_was_stopped_is_read(tmp_path: Path, spool: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)  # stays open, so that the pipe never ends
+    os.write(writer, PCAP)
+    inputs = open_inputs([str(pipe)], spool, is_stopped=lambda: not select.select([writer], [], [], 0)[0])
+    os.close(writer)
+    assert content(inputs) == [PCAP]
+    assert inputs.left == 1
 
 
 def test_a_directory_gives_its_captures_and_names_the_rest(tmp_path: Path, spool: str) -> None:
