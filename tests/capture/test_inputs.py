@@ -47,6 +47,10 @@ COMPRESSED = {
     "gzip, padded": gzip.compress(PCAP, mtime=0) + bytes(1000),
     "zstd": zstandard.compress(PCAP),
     "zstd in frames": zstandard.compress(PCAP[:10]) + zstandard.compress(PCAP[10:]),
+    "pzstd": b"".join(
+        b"\x50\x2a\x4d\x18\4\0\0\0" + len(frame).to_bytes(4, "little") + frame
+        for frame in (zstandard.compress(PCAP[:99]), zstandard.compress(PCAP[99:]))
+    ),
 }
 
 

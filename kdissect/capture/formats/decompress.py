@@ -71,6 +71,7 @@ def unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
 DECOMPRESSORS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {
     b"\x1f\x8b\x08": gunzip,
     b"\x28\xb5\x2f\xfd": unzstd,
+    b"\x50\x2a\x4d\x18": unzstd,  # pzstd writes a skippable frame in front of each other one
 }
 LONGEST_MAGIC = max(map(len, DECOMPRESSORS))
 

@@ -65,7 +65,7 @@ BEGINNINGS = tuple(
         # Pcap, and its variants.
         "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "a1b23c34", "343cb2a1",
         "0a0d0d0a",  # pcapng
-        "1f8b", "28b52ffd",  # gzip, zstd
+        "1f8b", "28b52ffd", "502a4d18",  # gzip, zstd, pzstd
     )
 )  # fmt: skip
 """The first bytes of captures and of compressed captures; a test compares them with those of the readers."""

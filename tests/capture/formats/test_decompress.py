@@ -144,8 +144,8 @@ def test_nothing_is_nothing() -> None:
 
 def test_the_first_bytes_choose_the_decompressor() -> None:
     for decompress, compress in FORMATS.values():
-        (magic,) = [magic for magic, chosen in DECOMPRESSORS.items() if chosen is decompress]
-        assert compress(DATA).startswith(magic)
+        (chosen,) = [each for magic, each in DECOMPRESSORS.items() if compress(DATA).startswith(magic)]
+        assert chosen is decompress
 
 
 def test_the_first_bytes_tell_what_is_compressed() -> None:
