@@ -56,6 +56,7 @@ class RunChecks:
         self._written: dict[str, list[tuple[int, int]]] = defaultdict(
             list
         )  # (offset, records) as acknowledged
+        self._deleted: set[str] = set()  # topics of the target whose offsets may have begun anew
         self._captured_records: dict[str, int] = defaultdict(int)  # acknowledged, by captured partition
         self._due_records: dict[str, int] = defaultdict(
             int
@@ -79,6 +80,8 @@ class RunChecks:
                 self._unfollowed += sum(map(_names_other_replica, _replayed(pair)))
             case "SyncGroup" | "ConsumerGroupHeartbeat" | "ShareGroupHeartbeat":
                 self._assigned.add(pair, "assigned")
+            case "DeleteTopics":
+                self._deleted.update(entry["where"] for entry in _replayed(pair) if not entry["error"])
             case "ShareFetch":
                 self._acquired.add(pair, "acquired")
             case "OffsetForLeaderEpoch":
@@ -189,7 +192,9 @@ class RunChecks:
     def _offsets_advance(self) -> Finding:
         """Find batches that start before the end of the one acknowledged in front of them."""
         overlapping = 0
-        for batches in self._written.values():
+        for partition, batches in self._written.items():
+            if partition.rpartition("-")[0] in self._deleted:
+                continue
             end = -1
             for offset, records in sorted(batches):
                 overlapping += offset < end

@@ -63,6 +63,16 @@ def test_success_that_wrote_nothing_is_found() -> None:
     ]
 
 
+def test_offsets_of_a_topic_that_was_deleted_may_begin_anew() -> None:
+    deleted, again = pair(1, api="DeleteTopics", produced=[]), pair(2)
+    deleted["captured"] = deleted["captured"] | {"produced": {}, "digest": [{"where": "orders", "error": 0}]}
+    deleted["answers"] = [
+        {"version": 6, "bytes": 9, "body": None, "digest": [{"where": "t-orders", "error": 0}]}
+    ]
+    again["answers"] = pair(0)["answers"]
+    assert compare(run(3), [pair(0), deleted, again])["because"] == []
+
+
 def test_empty_assignments_and_open_transactions_are_found() -> None:
     sync = pair(0, api="SyncGroup", api_key=14, produced=[])
     sync["captured"] = sync["captured"] | {"digest": [{"where": "", "error": 0, "assigned": 6}]}
