@@ -36,12 +36,16 @@ class CreatedTopic(NamedTuple):
 
 
 def missing_topics(replay: Replay) -> list[MissingTopic]:
-    """Return the topics of the capture that the target lacks, with no more replicas than it has nodes."""
+    """Return the topics of the capture that the target lacks, with no more replicas than it has nodes.
+
+    Topics that the run itself creates, as the capture did, are not among them.
+    """
     nodes = max(len(replay.cluster.nodes), 1)
     return [
         MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, nodes))
         for name, source in sorted(replay.loaded.source.topics.items())
         if source.partitions
+        and name not in replay.loaded.created
         and not is_internal(name)
         and replay.loaded.names.topic(name) not in replay.cluster.topics
     ]

@@ -82,7 +82,8 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     """
     context, loaded = replay.context(), replay.loaded
     totals, retries = PlanTotals(len(loaded.items)), loaded.retries.keys() | loaded.repeats.keys()
-    present = context.cluster.topics.keys() | {topic.name for topic in missing_topics(replay) if prepared}
+    present = context.cluster.topics.keys() | set(map(loaded.names.topic, loaded.created))
+    present |= {topic.name for topic in missing_topics(replay) if prepared}
     groups = loaded.known.alike(loaded.items.refusals_of)
     for alike in groups:
         _plan_alike(context, loaded.items, alike, groups, totals, present)
@@ -235,7 +236,9 @@ def _topics(replay: Replay) -> list[dict[str, Any]]:
             "topic": name,
             "target": replay.loaded.names.topic(name),
             "partitions": source.partitions,
-            "differences": list(_differences(replay, replay.loaded.names.topic(name), source)),
+            "differences": ["created by the run"]
+            if name in replay.loaded.created
+            else list(_differences(replay, replay.loaded.names.topic(name), source)),
         }
         for name, source in sorted(replay.loaded.source.topics.items())
         if not is_internal(name)

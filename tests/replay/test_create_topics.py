@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.create_topics import (
     CREATED,
     NOT_SETTLED,
     CreatedTopic,
     MissingTopic,
     create_topics,
+    missing_topics,
 )
 from kdissect.replay.effects import Coroutine
+from kdissect.replay.engine.run import Replay
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.discover import LEADERLESS_S
 from tests.helpers.paper_metadata import (
     NEVER,
@@ -22,6 +28,7 @@ from tests.helpers.paper_metadata import (
     do,
     nothing,
 )
+from tests.helpers.recorded import CAPTURES
 
 
 @pytest.mark.parametrize(("knows_ns", "outcome"), [(5 * S, CREATED), (NEVER, NOT_SETTLED)])
@@ -35,3 +42,11 @@ def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, ou
     made, _ = do(paper, prepare)
     assert [each.outcome for each in made] == [outcome]
     assert paper.now_ns >= min(knows_ns, LEADERLESS_S * S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("allowed", "missing"), [((), True), ((ApiKey.CREATE_TOPICS,), False)])
+def test_what_the_run_itself_creates_is_not_prepared(allowed: tuple[int, ...], missing: bool) -> None:
+    settings = ReplaySettings(target=(("127.0.0.1", 1),), allowed_apis=frozenset(allowed))
+    with closing(Replay(settings, [str(CAPTURES / "cluster-life.pcapng")])) as replay:
+        assert ("replay-orders" in [topic.name for topic in missing_topics(replay)]) == missing

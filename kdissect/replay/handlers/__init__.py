@@ -9,7 +9,7 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `produce`        | Produce; `produce_batches` numbers batches, `produce_delivery` learns       |
 | `fetch`          | Fetch; `fetch_encoding` writes requests, `fetch_scan` reads responses       |
 | `share`          | ShareFetch, ShareAcknowledge                                                |
-| `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch                                 |
+| `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch, CreateTopics, CreatePartitions |
 | `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
 | `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
@@ -38,7 +38,7 @@ from kdissect.replay.handlers import (
     transactions,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import default_handler
+from kdissect.replay.handlers.sending import default_handler, until_topics_allow
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.load.request_order import GROUP_DESCRIPTIONS
 from kdissect.replay.rewrite.names import Tree
@@ -64,6 +64,7 @@ HANDLERS: Mapping[int, Handler] = {
     ApiKey.TXN_OFFSET_COMMIT: transactions.commit_offsets,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
     ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
+    **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), metadata.create),
     **dict.fromkeys(GROUP_DESCRIPTIONS, descriptions.groups),
     ApiKey.DESCRIBE_TRANSACTIONS: descriptions.transactions,
     ApiKey.SHARE_FETCH: share.fetch,
@@ -75,4 +76,6 @@ HANDLERS: Mapping[int, Handler] = {
 def handle(context: ReplayContext, item: ReplayItem) -> Coroutine[list[Answer]]:
     """Return the coroutine that replays a captured request."""
     handler = HANDLERS.get(item.request.key, default_handler)
-    return handler(context, item, context.captured.request(item.request))
+    body = context.captured.request(item.request)
+    yield from until_topics_allow(context, item, body)
+    return (yield from handler(context, item, body))

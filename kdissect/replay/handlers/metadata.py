@@ -1,10 +1,10 @@
-"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch."""
+"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch; and new topics."""
 
 from collections.abc import Iterable
 
 from kdissect.replay.effects import Answer, Coroutine, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import route, send_routed
+from kdissect.replay.handlers.sending import default_handler, route, send_routed
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
 from kdissect.replay.load.replay_items import ReplayItem
@@ -30,6 +30,19 @@ def metadata_body(context: ReplayContext, item: ReplayItem, body: Tree, version:
     if (item.request.version or 0) == 0 and body.get("topics") == []:
         body["topics"] = None  # in version 0 an empty list asks for all
     return context.rewriter.rewrite(item, body, version) | {"allow_auto_topic_creation": False}
+
+
+def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
+    """Replay a request that makes topics or partitions, and learn where they are."""
+    answers = yield from default_handler(context, item, body)
+    made = [
+        each["name"]
+        for answer in answers
+        for each in answer.body.get("topics") or answer.body.get("results") or ()
+        if not each["error_code"] and not body.get("validate_only")
+    ]
+    yield from context.discovery.until_settled(made, created=True)
+    return answers
 
 
 def list_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

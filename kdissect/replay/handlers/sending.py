@@ -8,6 +8,7 @@ that most APIs need.
 
 from collections.abc import Callable, Iterable
 
+from kdissect.exchanges.filter import topics_of
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, CONTROL, Answer, Coroutine, Part, ask, pause, spawn, until
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -34,6 +35,18 @@ def until_ended(context: ReplayContext, index: int, what: str) -> Coroutine[None
         opened = yield from until(gate)
         if not opened:
             raise SkipRequest(Disposition.DEPENDENCY, f"{what} did not end in time")
+
+
+def until_topics_allow(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[None]:
+    """Wait for earlier requests that created the topics of a captured request, or changed them.
+
+    Raise SkipRequest if that takes too long.
+    """
+    request, writers = item.request, context.loaded.last_writers
+    if writers.change_topics:
+        for topic in topics_of(request.key, request.version or 0, body, context.names.captured_ids):
+            for index in writers.change_of(topic, request.index):
+                yield from until_ended(context, index, f"an earlier change of topic {topic}")
 
 
 LATE_READS = "reads that waited too long for what they read"

@@ -37,6 +37,7 @@ class ReplayInput:
     bodies: DecodedCache = field(default_factory=DecodedCache)
     source: CapturedCluster = field(default_factory=CapturedCluster)
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first
+    created: dict[str, int] = field(default_factory=dict)  # topic -> the request that is sent to create it
     records: int = 0  # that are produced
     record_bytes: int = 0
 
@@ -71,7 +72,8 @@ class ReplayInput:
 
     def produce_waits(self, index: int) -> bool:
         """Return whether a Produce request waits for how other requests end."""
-        return index in self.retries or index in self.repeats or index in self.after
+        tried = index in self.retries or index in self.repeats
+        return tried or index in self.after or self.last_writers.change_topics
 
     def attempts(self) -> set[int]:
         """Return the requests whose outcome decides whether a later one is sent."""

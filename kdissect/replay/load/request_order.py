@@ -162,6 +162,7 @@ def _changes_members(key: int, body: Tree, response: Tree) -> bool:
 
 
 Owner: TypeAlias = tuple[str, str]  # kind and name, as for `ConnectionGroups`
+TOPIC = "topic"
 State: TypeAlias = tuple[Owner, Hashable]  # the owner, and which part of what it has; None for all
 
 
@@ -170,6 +171,8 @@ class LastWriters:
 
     def __init__(self) -> None:
         self._writers: dict[Owner, dict[Hashable, array[int]]] = defaultdict(dict)
+        self.change_topics = False
+        """True if a request creates, changes or deletes a topic."""
 
     def take(self, index: int, key: int, version: int, body: Tree, names: Names) -> list[Owner]:
         """Learn what a request writes, and return to whom that belongs."""
@@ -179,19 +182,26 @@ class LastWriters:
             if not writers or writers[-1] != index:
                 writers.append(index)
             owners.append(owner)
+            self.change_topics |= owner[0] == TOPIC
         return owners
 
     def earlier(self, index: int, key: int, version: int, body: Tree, names: Names) -> set[int]:
         """Return the last requests before this one that wrote what it writes."""
-        found = set()
+        found = set[int]()
         for owner, part in states_written(key, version, body, names):
             parts = self._writers.get(owner, {})
             for each in parts if part is None else (part, None):
-                writers = parts.get(each)
-                place = bisect_left(writers, index) if writers else 0
-                if writers and place:
-                    found.add(writers[place - 1])
+                found.update(_last_before(index, parts.get(each)))
         return found
+
+    def change_of(self, topic: str, index: int) -> Iterable[int]:
+        """Return the last request before a request that changed a topic, if there is one."""
+        return _last_before(index, self._writers.get((TOPIC, topic), {}).get(None))
+
+
+def _last_before(index: int, writers: "array[int] | None") -> Iterable[int]:
+    place = bisect_left(writers, index) if writers else 0
+    return writers[place - 1 : place] if writers and place else ()
 
 
 def states_written(key: int, version: int, body: Tree, names: Names) -> Iterator[State]:
@@ -213,13 +223,13 @@ def _groups(key: int, version: int, body: Tree, _names: Names) -> Iterator[State
 
 
 def _topics(key: int, version: int, body: Tree, names: Names) -> Iterator[State]:
-    return ((("topic", topic), None) for topic in topics_of(key, version, body, names.captured_ids))
+    return (((TOPIC, topic), None) for topic in topics_of(key, version, body, names.captured_ids))
 
 
 def _configs(_key: int, _version: int, body: Tree, _names: Names) -> Iterator[State]:
     for each in body["resources"] or ():
         kind, name = each["resource_type"], each["resource_name"]
-        yield (("topic", name) if kind == TOPIC_RESOURCE else ("configuration", f"{kind} {name}")), None
+        yield ((TOPIC, name) if kind == TOPIC_RESOURCE else ("configuration", f"{kind} {name}")), None
 
 
 def _quotas(_key: int, _version: int, body: Tree, _names: Names) -> Iterator[State]:

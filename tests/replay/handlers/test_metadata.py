@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.helpers.paper_cluster import EPOCHS, Cluster, orders
-from tests.helpers.paper_target import Script, replay
+from kdissect.replay.settings import Pace
+from tests.helpers.paper_cluster import EPOCHS, PRODUCE, Cluster, batch, orders, produce, took
+from tests.helpers.paper_metadata import CREATE_TOPICS, NEVER, Lagging, S
+from tests.helpers.paper_target import MS, Script, play, replay, settings, topology
 
 
 def test_leader_epochs_are_those_of_the_target() -> None:
@@ -32,3 +34,29 @@ def test_leader_epochs_are_those_of_the_target() -> None:
     assert told == [(1, 13, -1), (0, 12, -1), (3, -1, -1), (0, 12, -1)]  # of the last but one none is known
     assert done.context.notes.counts["split"] == 2
     assert done.buckets() == {"answered": 2}
+
+
+def test_what_the_run_creates_is_written_to_when_every_node_knows_it() -> None:
+    script = Script()
+    topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    create = {"topics": [topic], "timeout_ms": 9, "validate_only": False}
+    script.add(0, CREATE_TOPICS, 4, create, {"topics": [{"name": "orders", "error_code": 0}]})
+    script.add(5, PRODUCE, 9, produce(batch()), took(0), connection=2)
+    asked = settings(pace=Pace.ASAP, allowed_apis=frozenset({CREATE_TOPICS}))
+    paper = Lagging(Cluster(), knows_ns={1: 50 * MS, 2: 80 * MS})
+    done = play(script.capture(), script.shelf, paper, topology(leaders=2), asked)
+    assert done.buckets() == {"answered": 2}
+    assert [at_ns >= 80 * MS for at_ns, key, _, _ in done.target.asked if key == PRODUCE] == [True]
+
+
+def test_topics_that_are_only_validated_are_not_waited_for() -> None:
+    script = Script()
+    topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    create = {"topics": [topic], "timeout_ms": 9, "validate_only": True}
+    script.add(0, CREATE_TOPICS, 4, create, {"topics": [{"name": "orders", "error_code": 0}]})
+    paper = Lagging(Cluster(), knows_ns={1: NEVER, 2: NEVER})
+    asked = settings(allowed_apis=frozenset({CREATE_TOPICS}))
+    done = play(script.capture(), script.shelf, paper, topology(leaders=2), asked)
+    assert done.buckets() == {"answered": 1}
+    assert done.context.loaded.created == {}
+    assert paper.now_ns < S

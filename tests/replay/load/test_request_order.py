@@ -246,3 +246,14 @@ def test_what_removes_a_group_comes_after_all_of_its_commits_and_before_later_on
     assert writers.earlier(2, ApiKey.DELETE_GROUPS, 1, delete, names) == {0, 1}
     assert writers.earlier(3, COMMIT, 7, commit(4), names) == {0, 2}
     assert writers.earlier(1, COMMIT, 7, commit(2, partition=1), names) == set()
+
+
+def test_what_is_about_a_topic_comes_after_its_last_change() -> None:
+    names, writers = Names(settings(), {}), LastWriters()
+    writers.take(0, ApiKey.DELETE_GROUPS, 1, {"groups_names": ["orders"]}, names)
+    assert not writers.change_topics
+    writers.take(3, ApiKey.CREATE_TOPICS, 4, {"topics": [{"name": "orders"}]}, names)
+    writers.take(7, ApiKey.CREATE_PARTITIONS, 1, {"topics": [{"name": "orders"}]}, names)
+    assert writers.change_topics
+    assert [list(writers.change_of("orders", index)) for index in (3, 7, 8)] == [[], [3], [7]]
+    assert list(writers.change_of("clicks", 8)) == []
