@@ -68,6 +68,8 @@ def create_topics(context: ReplayContext, missing: Sequence[MissingTopic]) -> Co
     errors = {topic["name"]: topic["error_code"] for topic in answer.body.get("topics") or ()}
     created = [topic.name for topic in missing if errors.get(topic.name) == ErrorCode.NONE]
     outcomes = {name: error_name(code) for name, code in errors.items()} | dict.fromkeys(created, CREATED)
-    unsettled = yield from context.discovery.until_settled(created, created=True)
+    unsettled = yield from context.discovery.until_settled(
+        created, {each.name: each.partitions for each in missing}
+    )
     outcomes |= dict.fromkeys(unsettled, NOT_SETTLED)
     return [CreatedTopic(topic, outcomes.get(topic.name, str(answer.bucket))) for topic in missing]

@@ -81,6 +81,7 @@ class CrashJournal:
             complete.counts,
             counters=complete.counters,
             open_transactions=complete.open_transactions,
+            topic_names=complete.topic_names,
             commits=complete.commits,
             peak_in_flight=complete.peak_in_flight,
             peak_connections=complete.peak_connections,

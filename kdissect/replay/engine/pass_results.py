@@ -353,6 +353,7 @@ class PassOutcome:
     clamped: int = 0  # offsets that were moved into the log
     commits: list[dict[str, Any]] = field(default_factory=list)  # the last ones of each group
     open_transactions: list[str] = field(default_factory=list)
+    topic_names: dict[bytes, str] = field(default_factory=dict)  # of the target, by their ids
     counters: PoolCounters = field(default_factory=PoolCounters)
     stopped: str = ""  # why it was ended early
     peak_in_flight: int = 0  # of several processes the sum of their peaks
@@ -372,6 +373,7 @@ def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
         merged.clamped += outcome.clamped
         merged.commits += outcome.commits
         merged.open_transactions = sorted({*merged.open_transactions, *outcome.open_transactions})
+        merged.topic_names |= outcome.topic_names
         merged.counters.add(outcome.counters)
         merged.stopped = merged.stopped or outcome.stopped
         merged.peak_in_flight += outcome.peak_in_flight

@@ -164,6 +164,7 @@ class Player:
             clamped=context.positions.clamped,
             commits=context.commits.summary(context.positions),
             open_transactions=sorted(map(context.names.transactional, context.transactions.open)),
+            topic_names=context.names.target_names,
             counters=self.pool.counters,
             stopped=self.stopped,
             peak_in_flight=self._limits.peak_in_flight,

@@ -190,6 +190,7 @@ class Replay:
             """Save what the journals tell of a pass that was not finished."""
             if save is not None:
                 start_ns, start_wall_ns, outcome = recovered_pass(journals, len(self.loaded.items), reason)
+                self.loaded.names.target_names |= outcome.topic_names
                 save(len(self.passes), PlayedPass(outcome, spools, start_ns, start_wall_ns))
 
         warm_up()  # here and not in each process, which would finalise what is not its own
@@ -198,7 +199,7 @@ class Replay:
                 crash_guard(save_rest, stop_signal) if save is not None else nullcontext(),
                 ended_as_by_ctrl_c(),
             ):
-                return _send(makers, stop_signal, spools, tables)
+                played = _send(makers, stop_signal, spools, tables)
         except Exception as error:
             save_rest(f"the replayer failed: {type(error).__name__}: {error}")
             raise
@@ -206,6 +207,8 @@ class Replay:
             gc.unfreeze()
             for journal in journals:
                 journal.close()
+        self.loaded.names.target_names |= played.outcome.topic_names  # which other processes learnt
+        return played
 
 
 @contextmanager

@@ -34,6 +34,10 @@ def metadata_body(context: ReplayContext, item: ReplayItem, body: Tree, version:
 
 def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Replay a request that makes topics or partitions, and learn where they are."""
+    counts = {
+        context.names.topic(each["name"]): max(each.get("num_partitions", each.get("count", 1)), 1)
+        for each in body["topics"]
+    }
     answers = yield from default_handler(context, item, body)
     made = [
         each["name"]
@@ -41,7 +45,7 @@ def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
         for each in answer.body.get("topics") or answer.body.get("results") or ()
         if not each["error_code"] and not body.get("validate_only")
     ]
-    yield from context.discovery.until_settled(made, created=True)
+    yield from context.discovery.until_settled(made, counts)
     return answers
 
 

@@ -231,8 +231,8 @@ def _replayed(replay: Replay, item: ReplayItem, version: int, frame: bytes) -> d
     response = decode_response(frame, key, version, strict=True)
     found: dict[str, Any] = {"version": version, "bytes": len(frame), "body": None, "digest": []}
     if len(frame) <= LONGEST_BODY and not has_secrets(APIS[key].response):
-        target_names = {identity: name for name, identity in names.target_ids.items()}
-        found["body"] = describe_response(response, key, None, DescribeOptions(target_names)).get("body")
+        shown = describe_response(response, key, None, DescribeOptions(names.target_names))
+        found["body"] = shown.get("body")
     if response.body is not None and response.fault is None:
         found["digest"] = digest(key, response.body, names.name_of)
     else:

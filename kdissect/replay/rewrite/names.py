@@ -26,7 +26,7 @@ class Names:
     settings: ReplaySettings
     captured_ids: dict[bytes, str]  # as captured: id -> name as captured
     target_ids: dict[str, bytes] = field(default_factory=dict)  # name on the target -> id
-    _target_names: dict[bytes, str] = field(default_factory=dict)
+    target_names: dict[bytes, str] = field(default_factory=dict)  # the other way round, also of earlier ids
     _topics: dict[str, str] = field(default_factory=dict)  # captured name -> name on the target
     _captured_topics: dict[str, str] = field(default_factory=dict)  # the other way round
 
@@ -77,13 +77,13 @@ class Names:
 
     def name_of(self, target_id: bytes) -> str | None:
         """Return the name of a topic of the target by its id."""
-        return self._target_names.get(target_id)
+        return self.target_names.get(target_id)
 
     def learn(self, name: str, target_id: bytes) -> None:
         """Note the id of a topic of the target."""
         self.target_ids[name] = target_id
         if target_id != ZERO_ID:
-            self._target_names[target_id] = name
+            self.target_names[target_id] = name
 
     def captured_topic(self, struct: Tree, key: str = "name") -> str | None:
         """Return the captured name of the topic of a captured struct, which has a name or an id."""

@@ -6,8 +6,9 @@ one may not know yet what another one created. A run also asks where each log be
 positions can be found in it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
@@ -86,10 +87,13 @@ class Discovery:
             description.session_bounds = yield from self._session_bounds()
         return description
 
-    def until_settled(self, topics: Sequence[str], created: bool = False) -> Coroutine[list[str]]:
+    def until_settled(
+        self, topics: Sequence[str], created: Mapping[str, int] = MappingProxyType({})
+    ) -> Coroutine[list[str]]:
         """Ask every node for topics until all name the same leaders; return the topics that took too long.
 
-        A topic that no node knows is not on the target, unless it is `created`: then it is waited for.
+        A topic that no node knows is not on the target. One that was `created`, or got partitions, is waited
+        for, until it has that number of them.
         """
         deadline_ns = self._clock.deadline_ns(LEADERLESS_S)
         while topics:
@@ -102,7 +106,9 @@ class Discovery:
                 self._cluster.learn_metadata(view, self._names)
             known = [leaders_in(view) for view in views]
             unsettled = [
-                name for name in topics if not _is_settled([view.get(name) for view in known], created)
+                name
+                for name in topics
+                if not _is_settled([view.get(name) for view in known], created.get(name, 0))
             ]
             if not unsettled or self._clock.now_ns() >= deadline_ns:
                 return unsettled
@@ -219,9 +225,9 @@ def _number_of_leaders(view: Tree) -> int:
     return sum(leader >= 0 for leaders in leaders_in(view).values() for leader in leaders.values())
 
 
-def _is_settled(views: Sequence[dict[int, int] | None], created: bool) -> bool:
-    """Return whether all nodes say the same of a topic, and each partition has a leader."""
-    first = next((view for view in views if view), None)
-    if first is None:
-        return not created
+def _is_settled(views: Sequence[dict[int, int] | None], least: int) -> bool:
+    """Return whether all nodes say the same of a topic: `least` partitions or more, each with a leader."""
+    first = next((view for view in views if view), {})
+    if len(first) < max(least, 1):
+        return not (first or least)
     return all(view == first for view in views) and min(first.values()) >= 0

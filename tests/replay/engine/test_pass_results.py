@@ -57,9 +57,10 @@ def test_results_are_kept_to_the_last_field() -> None:
     other.append(RequestResult(9, Disposition.POLICY, "another reason"))
     other.extend(results, 0)
     assert list(other)[1:] == list(results)
-    whole = merge_outcomes(
-        [PassOutcome(), PassOutcome(results, counts=Counter(split=2), stopped="why", peak_connections=4)]
-    )
+    ended = PassOutcome(results, counts=Counter(split=2), stopped="why", peak_connections=4)
+    ended.topic_names[b"id"] = "made"  # by the run, in that process
+    whole = merge_outcomes([PassOutcome(topic_names={b"older": "orders"}), ended])
+    assert whole.topic_names == {b"older": "orders", b"id": "made"}
     assert [each.spool for each in whole.results] == [1, 1, 1, 1]
     assert (whole.counts["split"], whole.stopped, whole.peak_connections) == (2, "why", 4)
 

@@ -6,7 +6,8 @@ import pytest
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.visitor import TOPIC_RESOURCE
-from kdissect.replay.handlers.replay_context import new_context
+from kdissect.replay.effects import Coroutine
+from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.refused_sessions import LONGEST_SESSION, SHORTEST_SESSION
@@ -83,6 +84,16 @@ def test_a_topic_that_never_gets_its_leader_is_said_so_and_one_that_is_nowhere_i
     target, context = do(paper, learn)
     assert (target.unsettled, context.cluster.topics) == ([], {})
     assert paper.now_ns < S
+
+
+@pytest.mark.parametrize(("partitions", "unsettled"), [(1, []), (2, [TOPIC])])
+def test_partitions_that_no_node_knows_yet_are_waited_for(partitions: int, unsettled: list[str]) -> None:
+    def wait(context: ReplayContext) -> Coroutine[list[str]]:
+        yield from context.leaders.learn_topics([])
+        return (yield from context.discovery.until_settled([TOPIC], {TOPIC: partitions}))
+
+    found, _ = do(Lagging(nothing), wait)
+    assert found == unsettled
 
 
 def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
