@@ -18,7 +18,11 @@ from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.cluster import OWN_CLIENT_ID, TargetCluster
 
-PASSING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NETWORK_EXCEPTION}
+PASSING = COORDINATOR_ERRORS | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,  # a transaction that commits offsets has not ended (KIP-447)
+    ErrorCode.NETWORK_EXCEPTION,
+}
 """Errors that pass. The last one no broker sends: clients name so that they cannot reach one."""
 
 FIRST_PAUSE_NS, LONGEST_PAUSE_NS = 5_000_000, 50_000_000  # before something is sent again

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kdissect.replay.effects import Answer
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
@@ -17,7 +19,7 @@ from tests.helpers.paper_cluster import (
 )
 from tests.helpers.paper_target import MS, PaperTarget, Script, Tree, replay, settings, topology
 
-FIND, NOT_COORDINATOR = 10, 16
+OFFSETS, FIND, NOT_COORDINATOR, UNSTABLE = 9, 10, 16, 88
 
 
 def test_who_waits_long_for_a_coordinator_asks_seldom() -> None:
@@ -26,6 +28,25 @@ def test_who_waits_long_for_a_coordinator_asks_seldom() -> None:
     assert done.buckets() == {"answered": 5}
     assert len(times) == 31
     assert times[-1] - times[0] >= (5 + 10 + 20 + 40 + 26 * 50) * MS
+
+
+@pytest.mark.parametrize(("captured", "asked"), [(0, 3), (UNSTABLE, 1)])
+def test_offsets_are_asked_for_until_the_transaction_that_commits_them_has_ended(
+    captured: int, asked: int
+) -> None:
+    script, codes = Script(), [UNSTABLE, UNSTABLE, 0]
+
+    def offsets(code: int) -> Tree:
+        return {"groups": [{"group_id": "t-g", "topics": [], "error_code": code}]}
+
+    def respond(key: int, version: int, body: Tree) -> Tree | None:
+        return offsets(codes.pop(0)) if key == OFFSETS else Cluster()(key, version, body)
+
+    group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}
+    script.add(0, OFFSETS, 9, {"groups": [group], "require_stable": True}, offsets(captured))
+    done = replay(script, respond, target=orders())
+    assert done.buckets() == {"answered": 1}
+    assert len(done.sent(OFFSETS)) == asked
 
 
 def test_a_coordinator_that_moves_all_the_time_is_not_followed_for_ever() -> None:
