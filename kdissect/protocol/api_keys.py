@@ -301,6 +301,21 @@ EPOCH_HEARTBEATS = frozenset(
 )
 """Heartbeats that also join and leave, by an epoch for each member (KIP-848, KIP-932, KIP-1071)."""
 
+SUBSCRIPTIONS = frozenset(
+    {
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        *EPOCH_HEARTBEATS,
+        *STREAMS_MEMBERSHIP,
+    }
+)
+"""Requests whose topics are those that a group wants: none of them need be there."""
+
 SHARE_GROUPS = frozenset(
     {
         ApiKey.SHARE_GROUP_HEARTBEAT,

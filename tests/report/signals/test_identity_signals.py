@@ -91,6 +91,23 @@ def test_server_that_lacks_a_topic_is_of_another_cluster(ends_ms: int, mixed: bo
         assert incident.headline.startswith("10.0.0.9:9092 does not know topic orders, which 10.0.0.1:9092 ")
 
 
+def test_coordinator_takes_subscriptions_to_topics_that_are_nowhere(tmp_path: Path) -> None:
+    """It answers the heartbeats of a member well, and so serves none of the topics that they name."""
+    told = Story()
+    member = told.connect("10.1.0.2", ("10.0.0.1", 9092), client_id="member")
+    asks = told.connect("10.1.0.2", ("10.0.0.9", 9092), client_id="member")
+    wanted = {"group_id": "readers", "member_id": "m", "subscribed_topic_names": ["oders"]}
+    known = {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 1000}
+    for at_ms in range(100, 29_000, 1000):
+        member.call(at_ms, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, wanted | {"member_epoch": 0}, known)
+        unknown = {"name": "oders", "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "partitions": []}
+        response = {"brokers": [], "controller_id": 1, "topics": [unknown], "cluster_id": None}
+        asks.call(at_ms, 1, ApiKey.METADATA, 4, {"topics": [{"name": "oders"}]}, response)
+    incident = first(told, tmp_path)
+    assert incident is not None
+    assert incident.cause == "missing_topic"
+
+
 def test_two_brokers_that_advertise_one_address(tmp_path: Path) -> None:
     told = story((OLD,), (9092, 9092), ErrorCode.NOT_LEADER_OR_FOLLOWER, 15_000)
     incident = first(told, tmp_path)
