@@ -41,6 +41,8 @@ UNKNOWN_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNO
 def missing_topic(case: Case) -> Diagnosis | None:
     """A topic is unknown to the brokers; one that was there before is gone for all of its clients."""
     own = case.anchor
+    if own.measures["there_later"]:
+        return stated(0.9)(case)._replace(severity=NOTE)
     if not own.measures["was_there"]:
         return stated(0.9)(case)
     near = case.near((own.kind,), Relation.TOPIC, WORSE_NS, WORSE_NS)
@@ -222,6 +224,7 @@ CLIENT_CAUSES = (
         judge=missing_topic,
         links=(
             *FOLLOWS_A_CLIENT,
+            Link(("topic_missing",), Relation.TOPIC, 30 * SECOND, 30 * SECOND),
             Link(
                 ("retries_storm", "errors_repeated"), Relation.TOPIC, 3 * SECOND, 30 * SECOND, UNKNOWN_TOPIC
             ),

@@ -10,11 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kdissect.array_types import Int64s
-from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_COMMITS, GROUP_MEMBERSHIP, ApiKey
+from kdissect.protocol.api_keys import (
+    EPOCH_HEARTBEATS,
+    GROUP_COMMITS,
+    GROUP_MEMBERSHIP,
+    SUBSCRIPTIONS,
+    ApiKey,
+)
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import sort_rows
-from kdissect.report.aggregate.partial_tables import CALLS, PartialTable
-from kdissect.report.signals.named_rows import client_rows
+from kdissect.report.aggregate.partial_tables import CALLS, TOPIC_FLOWS, PartialTable
+from kdissect.report.signals.named_rows import client_rows, topic_rows
 from kdissect.report.signals.server_names import FETCHER
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
@@ -136,6 +142,25 @@ class ClientFacts:
     def had_records(self, topics: Iterable[str], time_ns: int) -> bool:
         """Return whether records of all these topics were written, or fetched, before a time."""
         return all(self._first_records.get(topic, time_ns) < time_ns for topic in topics)
+
+    def are_there(self, client: str, topics: Iterable[str], time_ns: int) -> bool:
+        """Return whether brokers serve all these topics to a client after a time."""
+        return all(self._served_until.get((client, topic), 0) > time_ns for topic in topics)
+
+    @cached_property
+    def _served_until(self) -> dict[tuple[str, str], int]:
+        """Return until when each client was served each topic, on connections without an error about it."""
+        flows = self._context.table(TOPIC_FLOWS)
+        well = (flows.ints("errors") == 0) & ~np.isin(flows.ints("api_key"), list(SUBSCRIPTIONS))
+        flows = flows.filter(well)
+        names = topic_rows(flows, self._context.topics)
+        until: dict[tuple[str, str], int] = {}
+        for client, name, last_ns in zip(
+            self._callers(flows), names.of.tolist(), flows.ints("last_ns").tolist(), strict=True
+        ):
+            key = client, names.names[name]
+            until[key] = max(last_ns, until.get(key, 0))
+        return until
 
     @cached_property
     def _writes(self) -> dict[str, list[int]]:

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, ApiKey
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, OFFSET_COMMITS, SUBSCRIPTIONS, ApiKey
 from kdissect.protocol.error_codes import (
     AUTHENTICATION_ERRORS,
     AUTHORIZATION_ERRORS,
@@ -50,6 +50,9 @@ APART_NS = 30 * SECOND
 """Clients back off for up to this long between two attempts of one spell."""
 
 NAMED = 3
+MADE_BY_STREAMS = ("-changelog", "-repartition")
+"""Ends of the names of topics that Kafka Streams makes by itself: nobody misspells them."""
+
 SIMILAR = 0.75
 """How similar (`difflib`, 0 to 1) two names of topics are if one was meant to be the other."""
 
@@ -226,7 +229,8 @@ def _topics_there(context: SignalContext) -> list[str]:
     return [
         topic.topic
         for topic in context.rules.topics
-        if topic.resolved and sum(use.errors for use in topic.uses) < sum(use.mentions for use in topic.uses)
+        if topic.resolved
+        and any(use.errors < use.mentions for use in topic.uses if use.api_key not in SUBSCRIPTIONS)
     ]
 
 
@@ -243,11 +247,16 @@ def _names(spell: Sequence[Observation]) -> tuple[list[str], list[str], list[str
     """Return topics, partitions, groups and transactional ids of a spell."""
     places = [row.location for row in spell]
     return (
-        sorted({place.topic for place in places if place.topic is not None}),
+        sorted({place.topic for place in places if place.topic is not None}, key=_as_named),
         sorted({row.partition for row in spell if row.partition is not None}),
         sorted({row.group_id for row in spell if row.group_id is not None}),
         sorted({row.transactional_id for row in spell if row.transactional_id is not None}),
     )
+
+
+def _as_named(topic: str) -> tuple[bool, str]:
+    """Return by what topics are sorted: those that somebody named come before those that were made."""
+    return topic.endswith(MADE_BY_STREAMS), topic
 
 
 def _end(context: SignalContext, last_ns: int) -> int | None:
@@ -295,6 +304,7 @@ def _refused(
             "was_there": int(
                 refusal.kind == "topic_missing" and facts.had_records(topics, spell[0].first_ns)
             ),
+            "there_later": int(refusal.kind == "topic_missing" and facts.are_there(client, topics, last)),
         },
         servers=servers,
         clients=[client],
@@ -314,8 +324,11 @@ def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Se
         allowed = {ALLOWED[error] for row in spell if (error := ErrorCode(row.code or 0)) in ALLOWED}
         return "".join(f"; {sentence}" for sentence in sorted(allowed))
     if refusal.kind == "topic_missing" and topics:
+        if context.shared(ClientFacts).are_there(client, topics, max(row.last_ns for row in spell)):
+            return "; it was created meanwhile"
         others = [topic for topic in _topics_there(context) if topic not in topics]
-        similar = get_close_matches(topics[0], others, 1, SIMILAR)
+        written = [topic for topic in others if not topic.endswith(MADE_BY_STREAMS)]
+        similar = get_close_matches(topics[0], written, 1, SIMILAR)
         return f"; it probably means topic {similar[0]}, which is there" if similar else ""
     if refusal.kind == "offsets_gone":
         later = [

@@ -313,6 +313,35 @@ def test_a_misspelt_topic_leads_to_the_one_that_was_meant(tmp_path: Path) -> Non
     assert "it probably means topic orders, which is there" in incident.headline
 
 
+def test_a_topic_that_is_created_meanwhile_is_a_note(tmp_path: Path) -> None:
+    """Members of one application ask for a topic that it makes itself, and then read it."""
+    story = Story()
+    background(story)
+    for number, name in enumerate(("first", "second")):
+        line = story.connect(f"10.1.0.{2 + number}", client_id=name, at_ms=9900)
+        for at_ms in range(10_000, 17_000, 700):
+            metadata(line, at_ms, "orders-counts-repartition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        produce(line, 18_000, topic="orders-counts-repartition")
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert (incident.cause, incident.severity.value) == ("missing_topic", "note")
+    assert incident.headline.endswith("; it was created meanwhile")
+    assert len(incident.impact.clients) == 2
+
+
+def test_a_topic_of_an_application_is_not_taken_for_that_of_another_one(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    other = story.connect("10.1.0.3", client_id="other")
+    produce(other, 5_000, topic="sales-app-counts-repartition")
+    line = story.connect("10.1.0.2", client_id="app", at_ms=9900)
+    for at_ms in range(10_000, 20_000, 1000):
+        for topic in ("costs-app-counts-repartition", "oders"):
+            metadata(line, at_ms, topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert "(topic oders, costs-app-counts-repartition)" in incident.headline
+    assert incident.headline.endswith("it probably means topic orders, which is there")
+
+
 def test_a_client_that_fails_from_its_begin_on_is_dated_to_its_begin(tmp_path: Path) -> None:
     story = Story()
     background(story)
