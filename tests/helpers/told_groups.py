@@ -61,7 +61,9 @@ def causes_of(tell: Callable[[Story], Any], tmp_path: Path) -> list[str]:
     return [incident.cause for incident in analyzed(story, tmp_path).incidents]
 
 
-def join(line: Line, at_ms: float, member: str, generation: int, **more: Any) -> None:
+def join(
+    line: Line, at_ms: float, member: str, generation: int, protocol: str = "range", **more: Any
+) -> None:
     """Join the group readers, and be let in."""
     request = {
         "group_id": "readers",
@@ -73,7 +75,7 @@ def join(line: Line, at_ms: float, member: str, generation: int, **more: Any) ->
     }
     response = {
         "generation_id": generation,
-        "protocol_name": "range",
+        "protocol_name": protocol,
         "leader": "leader",
         "member_id": member,
         "members": [],

@@ -43,6 +43,9 @@ APART_NS = 7 * SECOND
 STARTED_ALONE = 4
 """Rebalances that members start by themselves: one or two happen when they learn of their topics."""
 
+OF_WORKERS = frozenset({"default", "compatible", "sessioned"})
+"""Protocols of workers of Kafka Connect, which join anew when a connector or its tasks change."""
+
 NAMED = 3
 
 
@@ -80,21 +83,25 @@ def _span(told: Sequence[Row]) -> int:
 def _started_alone(group: Group) -> list[Row]:
     """Return the first join of each generation that a member started of which nothing was asked.
 
-    It was a member already, nobody had left since the generation before, and no heartbeat told of it.
+    It was a member already, nobody had left since the generation before, and no heartbeat told of it. One
+    that follows a generation with another reason is left out: a cooperative group moves partitions in two.
     """
     generations: dict[int, list[Row]] = {}
     for row in group.events:
         if is_join(row) and row["generation"]:
             generations.setdefault(row["generation"], []).append(row)
     members: set[str | None] = set()  # several processes may have the name of one client
-    started, complete_ns = [], None
+    started, complete_ns, moves = [], None, False
     for number in sorted(generations):
         joins = generations[number]
         first = min(joins, key=asked_ns)
+        alone = False
         if complete_ns is not None and first["member_id"] in members:
             between = asked_between(group.events, complete_ns, asked_ns(first) - 1)
-            if not any(row["event"] in ("leave", "error") or row["error_code"] for row in between):
-                started.append(first)
+            alone = not any(row["event"] in ("leave", "error") or row["error_code"] for row in between)
+        if alone and not moves and first["protocol"] not in OF_WORKERS:
+            started.append(first)
+        moves = complete_ns is not None and not alone
         members |= {row["member_id"] for row in joins}
         complete_ns = max(row["time_ns"] for row in joins)
     return started

@@ -113,6 +113,28 @@ def test_rebalances_with_another_reason_are_not_of_topics(
     assert joins_anew(story, tmp_path) == []
 
 
+def test_second_step_of_a_cooperative_group_that_grows_is_not_of_topics(tmp_path: Path) -> None:
+    """Each member that comes makes two generations: the others first give up what it then gets."""
+    story = Story()
+    lines = {f"{name}-1": story.connect(f"10.1.0.{at}", client_id=name) for at, name in enumerate("abcdef")}
+    members: list[str] = []
+    for at_s, name in enumerate(lines):
+        for step, first in enumerate((name, "a-1")):
+            joining = sorted({*members, name}, key=lambda member: member != first)
+            for number, member in enumerate(joining):
+                join(lines[member], 4_000 * at_s + 900 * step + 50 + number, member, 2 * at_s + step + 1)
+        members.append(name)
+    assert joins_anew(story, tmp_path) == []
+
+
+def test_workers_of_connect_join_anew_for_their_connectors(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect("10.1.0.2", client_id="worker")
+    for number in range(6):
+        join(line, 50 + 4_000 * number, "worker-1", number + 1, protocol="sessioned")
+    assert joins_anew(story, tmp_path) == []
+
+
 def test_a_member_that_leaves_then_did_not_poll_in_time(tmp_path: Path) -> None:
     story = Story()
     other = story.connect("10.1.0.3", client_id="other")
