@@ -30,6 +30,7 @@ BROKERS_OWN = re.compile(rf"{FETCHER.pattern}|AddPartitionsManager-client-\d+|Tx
 """Client ids that brokers have when they talk to each other."""
 
 HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)
+READERS = [ApiKey.FETCH, ApiKey.TXN_OFFSET_COMMIT, *HEARTBEATS]
 TO_COORDINATORS = [*GROUP_MEMBERSHIP, *GROUP_COMMITS]
 
 BEGAN_NS = 5 * 10**9
@@ -80,6 +81,15 @@ class ClientFacts:
         """Return the clients that sent a request to the coordinator of their group."""
         calls = self._context.table(CALLS)
         return set(self._callers(calls.filter(np.isin(calls.ints("api_key"), TO_COORDINATORS))))
+
+    @cached_property
+    def readers(self) -> set[str]:
+        """Return the clients that read, belong to a group, or commit with what they write.
+
+        Tools and mirrors set offsets of groups, and do nothing of this.
+        """
+        calls = self._context.table(CALLS)
+        return set(self._callers(calls.filter(np.isin(calls.ints("api_key"), READERS))))
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:

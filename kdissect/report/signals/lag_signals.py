@@ -75,6 +75,8 @@ def lag_signals(context: SignalContext) -> Iterator[Signal]:
         elif lag is not None and (end_ns := caught_up_ns(lag)) is not None:
             yield _shrinks(client, groups, topic, lag, end_ns)
     for client, group, topic in sorted(positions.committed):
+        if client not in facts.readers:
+            continue
         lag = positions.behind_committing(client, group, topic)
         if lag is not None and has_grown(lag):
             what = f"processes topic {topic} more slowly than it is written"

@@ -9,7 +9,7 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.lag_signals import caught_up_ns, has_grown
 from kdissect.report.signals.log_positions import Lag
 from tests.helpers.told_capture import T0_MS, Line, Story, batch
-from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
+from tests.helpers.told_groups import analyzed, fetch, heartbeat, heartbeats, produce
 
 SECOND = 10**9
 COORDINATOR = {"error_code": 0, "error_message": None, "node_id": 2, "host": "10.1.0.20", "port": 9092}
@@ -196,12 +196,27 @@ def test_a_partition_that_a_member_does_not_commit_any_more(other: str, told: in
             name = other if partition == 0 and at_ms > 10_000 else "member"
             if name:
                 line = story.connect("10.1.0.2", client_id=name, at_ms=at_ms - 1)
+                heartbeat(line, at_ms - 0.5, "m", 1)
                 commit(line, at_ms, partition, at_ms // 50)
     found = lags(story, tmp_path)
     assert len(found) == told
     if told:
         assert "has not committed orders-0 since" in found[0].sentence
         assert "400 records behind there" in found[0].sentence
+
+
+@pytest.mark.parametrize("member", [True, False])
+def test_a_tool_that_sets_offsets_of_a_group_reads_nothing_slowly(member: bool, tmp_path: Path) -> None:
+    """A mirror copies the offsets of groups of another cluster, whose members are there."""
+    story = Story()
+    writer, line = story.connect("10.1.0.8", client_id="writer"), story.connect("10.1.0.2", client_id="sets")
+    for number in range(60):
+        produce(writer, 100 + 500 * number, count=10, offset=10 * number)
+    for at_ms in range(1_000, 30_000, 1_000):
+        commit(line, at_ms, 0, at_ms // 100)
+        if member:
+            heartbeat(line, at_ms + 100, "m", 1)
+    assert len(lags(story, tmp_path)) == member
 
 
 def commit(line: Line, at_ms: float, partition: int, offset: int) -> None:
