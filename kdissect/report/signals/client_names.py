@@ -26,7 +26,9 @@ from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
 from kdissect.report.wording import client_text
 
-BROKERS_OWN = re.compile(rf"{FETCHER.pattern}|AddPartitionsManager-client-\d+|TxnMarkerSender.*")
+BROKERS_OWN = re.compile(
+    rf"{FETCHER.pattern}|broker-\d+-txn-marker-sender|(?:AddPartitionsManager|Persister|raft)-client-\d+"
+)
 """Client ids that brokers have when they talk to each other."""
 
 HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)

@@ -2,9 +2,28 @@
 
 from pathlib import Path
 
+import pytest
+
 from kdissect.protocol.error_codes import ErrorCode
+from kdissect.report.signals.client_names import BROKERS_OWN
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, heartbeat, join, produce
+
+
+@pytest.mark.parametrize(
+    ("client_id", "own"),
+    [
+        ("broker-1-fetcher-0", True),
+        ("broker-2-txn-marker-sender", True),
+        ("AddPartitionsManager-client-3", True),
+        ("Persister-client-1", True),
+        ("raft-client-1", True),
+        ("broker-service-1", False),
+        ("craft-client-1", False),
+    ],
+)
+def test_clients_that_are_parts_of_brokers(client_id: str, own: bool) -> None:
+    assert bool(BROKERS_OWN.fullmatch(client_id)) is own
 
 
 def test_a_client_that_was_there_before_is_not_dated_to_its_begin(tmp_path: Path) -> None:
