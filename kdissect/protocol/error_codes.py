@@ -233,6 +233,9 @@ LEADER_MOVED = frozenset(
 )
 """A partition changes its leader, or has changed it."""
 
+LEADER_LEFT = LEADER_MOVED - {ErrorCode.UNKNOWN_LEADER_EPOCH}
+"""The broker does not lead the partition. With the other error it does, and has not learnt it yet."""
+
 COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

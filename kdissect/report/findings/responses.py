@@ -11,6 +11,7 @@ import numpy as np
 
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.error_codes import (
+    LEADER_LEFT,
     LEADER_MOVED,
     NOT_THE_CONTROLLER,
     SEQUENCE_ERRORS,
@@ -218,7 +219,7 @@ def leader_moved(context: FindingContext) -> Judgement | None:
     """Partitions that another broker leads, and how long each client sent requests to the wrong one."""
     errors = [
         error
-        for error in context.errors(LEADER_MOVED)
+        for error in context.errors(LEADER_LEFT)
         if error.location.topic is not None and error.replica_id is None
     ]
     if not errors:

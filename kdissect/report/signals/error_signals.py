@@ -19,6 +19,7 @@ from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.error_codes import (
     COORDINATOR_ERRORS,
     FETCH_SESSION_ERRORS,
+    LEADER_LEFT,
     LEADER_MOVED,
     MEMBER_EXPIRED,
     ErrorCode,
@@ -93,7 +94,7 @@ def error_signals(context: SignalContext) -> Iterator[Signal]:
     errors = context.rules.of_kind("error")
     unusual = [error for error in errors if not is_usual(error.api_key, error.code)]
     yield from _of_objects(context, unusual)
-    yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
+    yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_LEFT])
     moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]
     yield from _left(context, "coordinator_left", moved)
     yield from _storage(context, [row for row in errors if row.code == ErrorCode.KAFKA_STORAGE_ERROR])

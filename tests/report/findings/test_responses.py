@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.summary import CaptureFacts
 from tests.helpers import recorded
@@ -126,6 +127,11 @@ def test_evidence_leads_to_the_packets():
         10,
         11,
     )
+
+
+def test_a_new_leader_that_does_not_know_its_epoch_yet_is_not_the_wrong_broker():
+    rows = (many(3, PRODUCE, 100), produced(0, 3, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH))
+    assert "leader_moved" not in [one.name for one in report(*rows).findings]
 
 
 def test_an_answer_that_the_capture_may_have_lost_is_no_time_out():

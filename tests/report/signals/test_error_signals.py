@@ -92,3 +92,17 @@ def test_a_request_that_fails_for_several_partitions_is_one(tmp_path: Path) -> N
         line.call(1_000 + 500 * number, 2, ApiKey.PRODUCE, 7, request, response)
     (sentence,) = repeated(story, tmp_path)
     assert "was refused with INVALID_RECORD 4 times" in sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "left"), [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1), (ErrorCode.UNKNOWN_LEADER_EPOCH, 0)]
+)
+def test_a_broker_that_has_not_learnt_yet_that_it_leads_left_nothing(
+    error: ErrorCode, left: int, tmp_path: Path
+) -> None:
+    story = Story()
+    line = story.connect("10.1.0.2", client_id="writer")
+    for number in range(3):
+        produce(line, 1_000 + 100 * number, error=error)
+    kinds = [one.kind for one in analyzed(story, tmp_path).signals]
+    assert kinds.count("leadership_left") == left
