@@ -61,12 +61,13 @@ def metadata_storm(context: FindingContext) -> Judgement | None:
     return Judgement(f"{counted(len(rows), 'client')} requested metadata repeatedly", rows) if rows else None
 
 
-def _opened(context: FindingContext, *, refused: bool) -> Bools:
+def _opened(context: FindingContext, *, refused: bool, protocols: tuple[str, ...] = ("kafka",)) -> Bools:
     """Return which connections were opened during the capture: refused by a host, or those that worked."""
     columns = context.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     was_refused = silent & columns.equals("closed", "rst") & ~columns.present("server_rtt_ns")
-    wanted: Bools = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
+    spoken = np.logical_or.reduce([columns.equals("protocol", protocol) for protocol in protocols])
+    wanted: Bools = was_refused if refused else ~silent & spoken
     opened = columns.equals("opened", "handshake") & columns.present("first_time_ns")
     wanted &= opened
     return wanted
@@ -80,7 +81,7 @@ def refused_connections(context: FindingContext) -> Judgement | None:
     refused = select_connections(context, _opened(context, refused=True))
     if not refused:
         return None
-    worked = select_connections(context, _opened(context, refused=False))
+    worked = select_connections(context, _opened(context, refused=False, protocols=("kafka", "tls")))
     here = {row["server_port"] for row in worked if row["server_host"] in LOOPBACK_HOSTS}
     last_open = {
         server: opened[-1]["first_time_ns"] for server, opened in group_connections(worked, server_label)

@@ -137,9 +137,10 @@ def test_records_that_do_not_shrink_are_no_finding():
 def test_a_refusal_that_lasts_to_the_end_says_so():
     (finding,) = report([], [], refused_syns(3)).findings
     assert "not open again in the capture" in finding.evidence[0].detail
-    back = [*refused_syns(3), connection(1, first_time_ns=T + 90 * SECOND)]
-    (finding,) = report([], [], back).findings
-    assert "not open again" not in finding.evidence[0].detail
+    for protocol in ("kafka", "tls"):
+        back = [*refused_syns(3), connection(1, first_time_ns=T + 90 * SECOND, protocol=protocol)]
+        (finding,) = (one for one in report([], [], back).findings if one.name == "refused_connections")
+        assert "not open again" not in finding.evidence[0].detail
 
 
 def test_a_loop_of_empty_fetches_counts_over_all_connections_of_a_client():
