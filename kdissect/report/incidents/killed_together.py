@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
 from kdissect.report.incidents.lost_server_causes import SOON_NS, broker_killed
+from kdissect.report.incidents.one_host import host_of
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted, joined, refused_attempts, under_way
 from kdissect.text import format_clock, format_duration
@@ -16,6 +17,7 @@ ANCHORS = ("connections_ended", "attempts_refused")
 MOMENT_NS = SECOND
 """Deaths of one reason are closer together: kernels close the connections of a dead process at once."""
 
+IN_BETWEEN = "a load balancer, a proxy or a tunnel that stands there for them may have ended in their place"
 MOST_TOGETHER = 50
 NAMED = 3
 
@@ -52,6 +54,8 @@ def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:
     end = max(ends) if len(ends) == len(dead) else None
     names = joined([one.subject.name for one in dead], NAMED)
     parts = [*_ended(core), *_refused(core, end)]
+    hosts = {host_of(one.subject.name) for one in dead}
+    against = [f"all are at one address, {host}: {IN_BETWEEN}" for host in hosts if len(hosts) == 1 and host]
     back = "" if end is None else f", and all were back after {format_duration(end - begin)}"
     return dead[0]._replace(
         subject=Subject(kind=SubjectKind.CLUSTER, name="the cluster"),
@@ -61,6 +65,7 @@ def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:
         confidence=max(one.confidence for one in dead),
         core=core,
         speaks_for=(f"{counted(len(dead), 'broker')} died in one moment", *dead[0].speaks_for),
+        speaks_against=(*against, *dead[0].speaks_against),
         means="The processes of these brokers ended without a handover, or their machines did: what they "
         "have in common (power, a switch, a host, an operator) may be why.",
     )

@@ -6,9 +6,10 @@ broker_down       attempts are refused, and the capture does not show how it end
 """
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
+from kdissect.report.incidents.one_host import host_of
 from kdissect.report.model.incidents import Signal
 from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
-from kdissect.text import format_clock, format_duration
+from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
 """A broker that stops in good order hands its partitions over within this time before it closes."""
@@ -104,10 +105,23 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
 
 
 def _refused(case: Case) -> list[Signal]:
-    """Return the refused attempts after connections ended: those before the server talks again."""
+    """Return the refused attempts after connections ended: those before the server talks again.
+
+    Behind them come those at another port of its host at which nobody had talked: a broker that is a
+    controller, too, listens there for the others.
+    """
     again = case.anchor.measures["again_ns"] or case.end_ns
     near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
-    return [signal for signal in near if signal.begin_ns <= again]
+    own = [signal for signal in near if signal.begin_ns <= again]
+    host = host_of(case.anchor.subject.name)
+    if not own or host in {"", *LOOPBACK_HOSTS}:
+        return own
+    unused = [
+        signal
+        for signal in case.near(("attempts_refused",), Relation.ANYWHERE, after_ns=BACK_NS)
+        if host_of(signal.subject.name) == host and not signal.measures["talked_ns"]
+    ]
+    return [*own, *(signal for signal in unused if case.anchor.begin_ns <= signal.begin_ns <= again)]
 
 
 def _ended_alone(case: Case) -> bool:

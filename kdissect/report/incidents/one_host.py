@@ -9,6 +9,12 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.client_names import BROKERS_OWN
 
 
+def host_of(server: str) -> str:
+    """Return the host in the name of a server: 10.1.0.1 of broker 1 (10.1.0.1:9092). It may be empty."""
+    address = server.rpartition("(")[2].removesuffix(")")
+    return address.rpartition(":")[0].strip("[]")
+
+
 def one_host(signal: Signal) -> str:
     """Return the host of all clients of a signal, "" if there are several, or servers are there, too."""
     hosts = {
@@ -17,7 +23,7 @@ def one_host(signal: Signal) -> str:
         if not BROKERS_OWN.fullmatch(client)
     }
     host = hosts.pop() if len(hosts) == 1 else ""
-    return "" if any(f"({host}:" in name or name.startswith(f"{host}:") for name in signal.servers) else host
+    return "" if host in map(host_of, signal.servers) else host
 
 
 def doubts_of_one_host(signal: Signal) -> Iterable[str]:

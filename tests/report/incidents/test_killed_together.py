@@ -10,9 +10,11 @@ from tests.helpers.told_cluster import name_of
 SECOND = 10**9
 
 
-def killed(node: int, at_s: float, back_s: float | None = None, *, attempts: int = 5) -> list[Signal]:
+def killed(
+    node: int, at_s: float, back_s: float | None = None, *, attempts: int = 5, name: str = ""
+) -> list[Signal]:
     """Return the signals of a broker that dies with requests under way, and is back or not."""
-    at, subject = round(at_s * SECOND), (SubjectKind.SERVER, name_of(node))
+    at, subject = round(at_s * SECOND), (SubjectKind.SERVER, name or name_of(node))
     back = None if back_s is None else round(back_s * SECOND)
     clients = [f"writer-{number} at 10.1.0.{number}" for number in range(4)]
     ended = {"connections": 4, "by_server": 4, "complete": 4, "cut": 3, "again_ns": back or 0}
@@ -47,6 +49,14 @@ def test_brokers_that_die_in_one_moment_are_one_incident() -> None:
     assert "8 connections ended with 6 requests under way" in incident.headline
     assert incident.headline.endswith("10 attempts to connect refused until the end of the capture")
     assert incident.subject.name == "the cluster"
+
+
+def test_brokers_at_one_address_may_stand_behind_a_load_balancer() -> None:
+    (apart,) = found(killed(1, 20), killed(2, 20.3))
+    names = [f"broker {node} (10.0.0.9:1909{node})" for node in (1, 2)]
+    (behind,) = found(killed(1, 20, name=names[0]), killed(2, 20.3, name=names[1]))
+    assert not [one for one in apart.speaks_against if "load balancer" in one]
+    assert behind.speaks_against[0].startswith("all are at one address, 10.0.0.9: a load balancer, ")
 
 
 def test_a_broker_that_nobody_asks_again_died_with_the_others() -> None:

@@ -67,6 +67,17 @@ def test_a_port_at_which_nobody_listens_is_no_broker_that_is_down(tmp_path: Path
     assert "15 attempts of host 10.1.0.9 to connect refused until the end" in incident.headline
 
 
+@pytest.mark.parametrize(("host", "causes"), [(2, {"broker_killed"}), (3, {"broker_killed", "broker_down"})])
+def test_a_port_that_was_hardly_used_dies_with_the_broker_of_its_host(
+    host: int, causes: set[str], tmp_path: Path
+) -> None:
+    """A broker that is a controller, too: the other controllers try to reach it now."""
+    story = dies(2, MOMENT_S, 30)
+    for at_ms in range(1000 * MOMENT_S + 2_000, 29_000, 1_000):
+        story.connect("10.0.0.1", (f"10.0.0.{host}", 9093), at_ms=at_ms, accepted=False)
+    assert {one.cause for one in warnings(story, tmp_path)} == causes
+
+
 def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
     story = Story()
     line = story.connect(client_id="only")

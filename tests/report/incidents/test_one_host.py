@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdissect.report.incidents.one_host import doubts_of_one_host, one_host
+from kdissect.report.incidents.one_host import doubts_of_one_host, host_of, one_host
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 
@@ -10,6 +10,19 @@ from kdissect.report.signals.make_signal import make_signal
 def rose(*clients: str) -> Signal:
     server = "broker 3 (10.1.0.3:9092)"
     return make_signal("latency_rose", (SubjectKind.SERVER, server), (0, None), "…", clients=clients)
+
+
+@pytest.mark.parametrize(
+    ("server", "host"),
+    [
+        ("broker 1 (10.1.0.1:9092)", "10.1.0.1"),
+        ("10.1.0.1:9092", "10.1.0.1"),
+        ("broker 1 ([fd00::1]:9092)", "fd00::1"),
+        ("broker 1", ""),
+    ],
+)
+def test_the_host_of_a_server(server: str, host: str) -> None:
+    assert host_of(server) == host
 
 
 @pytest.mark.parametrize(
