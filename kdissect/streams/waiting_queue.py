@@ -20,8 +20,8 @@ WAITING_BYTES = 256  # of a node, beside its bytes of the messages
 MAX_EARLY = 64
 # Far beyond any client's pipelining; reached only where the responses are not in the capture.
 MAX_WAITING = 4096
-# A response within a packet is looked for among so many: where all are looked through at each byte, a megabyte
-# of bytes that were made for it takes 8 s.
+# A response within a packet is looked for among so many. Looking through all at each byte took 8 s for a
+# megabyte of bytes that were made for it.
 NEAR_WAITING = 64
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 NOT_KNOWN = -1  # ordinal, API key and version of what has no request
@@ -150,7 +150,10 @@ def give_up_first_early(state: State, connection: int) -> None:
 
 @jit_inner
 def waiting_request(state: State, connection: int, correlation_id: int, most: int) -> int:
-    """Return the node of the request that waits for a response with this id, -1 if none of the first `most` does."""
+    """Return the node of the request that waits for a response with this id, -1 if none does.
+
+    Only the first `most` are looked through.
+    """
     node = state.connections[connection].first_waiting
     for _ in range(most):
         if node < 0 or state.waiting[node].correlation_id == correlation_id:

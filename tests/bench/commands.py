@@ -15,7 +15,7 @@ FIELDS = (
 def compile_modules() -> None:
     """Write the byte code of the modules, as installing them does.
 
-    A checkout has none, and never gets any where PYTHONDONTWRITEBYTECODE is set. Each process then compiles what
+    A checkout has none, and with PYTHONDONTWRITEBYTECODE it never gets any. Each process then compiles what
     it imports, which is a fifth of the processor time of a small capture.
     """
     compileall.compile_dir(REPOSITORY / "kdissect", quiet=1)
