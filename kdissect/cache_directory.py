@@ -43,7 +43,7 @@ def cache_home() -> Path:
     write there.
     """
     chosen = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
+    home = Path(chosen) if os.path.isabs(chosen) else _home() / ".cache"
     path = home / "kdissect"
     with suppress(OSError):
         home.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -53,6 +53,14 @@ def cache_home() -> Path:
         if stat.S_IMODE(path.stat().st_mode) & ~OWNER_ONLY:
             path.chmod(OWNER_ONLY)
     return path
+
+
+def _home() -> Path:
+    """Return the home directory; one that is not there if neither HOME nor /etc/passwd names it."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def is_private(path: Path) -> bool:

@@ -39,6 +39,14 @@ def test_it_is_made_for_its_owner_alone(home: Path) -> None:
     assert stat.S_IMODE((home / "kdissect").stat().st_mode) == 0o700
 
 
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # nobody in /etc/passwd
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
+    assert not cache_home().exists()
+
+
 def test_one_that_others_could_read_is_closed(home: Path) -> None:
     (home / "kdissect").mkdir(parents=True, mode=0o755)
     cache_home()
