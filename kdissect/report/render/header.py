@@ -107,7 +107,9 @@ def _traffic(summary: Summary, terminal: Terminal) -> list[TableCell]:
     phrases = [TableCell(counted(totals.exchanges, "exchange"))]
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
         seconds = (totals.last_time_ns - totals.first_time_ns) / 10**9
-        phrases += [TableCell(f"{format_count(round(totals.exchanges / seconds))}/s")] if seconds > 0 else []
+        if seconds > 0:
+            a_second = round(totals.exchanges / seconds)
+            phrases.append(TableCell(f"{format_count(a_second)}/s" if a_second else "<1/s"))
     phrases += [
         TableCell(counted(len(summary.brokers) + summary.omitted.brokers, "broker")),
         TableCell(

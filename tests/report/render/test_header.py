@@ -68,6 +68,15 @@ def test_nothing_answered():
     assert "no exchanges with a response" in text
 
 
+@pytest.mark.parametrize(("hours", "shown"), [(0.001, "/s"), (24, " · <1/s · ")])
+def test_few_exchanges_in_a_long_time_are_no_rate_of_zero(hours, shown):
+    summary = build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)
+    last_ns = summary.totals.first_time_ns + round(hours * 3600 * 10**9)
+    text = render(replace(summary, totals=replace(summary.totals, last_time_ns=last_ns)), Terminal(120))
+    assert shown in text
+    assert " 0/s" not in text
+
+
 def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
     day = 24 * 3600 * 10**9
     partial = summarise(paper_capture.tables())
