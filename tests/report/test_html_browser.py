@@ -427,6 +427,31 @@ def test_characters_without_a_glyph_are_escapes(random):
     assert random.run("return shown(arguments[0])", f"a{hidden}ä→😀b") == f"a{shown}ä→😀b"
 
 
+CONTRASTS = """
+const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255)
+  .map((value) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0);
+const ground = (node) => {
+  const own = node ? getComputedStyle(node).backgroundColor : 'rgb(255, 255, 255)';
+  return own === 'rgba(0, 0, 0, 0)' ? ground(node.parentElement) : own;
+};
+const all = [...document.querySelectorAll('main *, header *, footer *')];
+const isTold = (part) => part.nodeType === Node.TEXT_NODE && part.textContent.trim();
+const told = all.filter((node) => !node.closest('svg') && [...node.childNodes].some(isTold));
+return told.map((node) => {
+  const [dark, bright] = [light(getComputedStyle(node).color), light(ground(node))].sort((a, b) => a - b);
+  return [(bright + 0.05) / (dark + 0.05), node.className];
+});
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_stands_out_from_its_ground(tab, made, dark):
+    tab.open(made[0] / "rebalances.html", dark=dark)
+    least, named = min(tab.run(CONTRASTS))
+    assert least >= 4.5, named  # WCAG 2.2, 1.4.3
+
+
 def test_hostile_names_stay_text(random):
     assert random.run("return document.querySelectorAll('img').length") == 0
     shown = random.run("return [...document.querySelectorAll('#topics .pick')].map((one) => one.textContent)")
