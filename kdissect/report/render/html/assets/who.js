@@ -49,7 +49,7 @@ function errorsSection(body) {
   fill(body, [rows.length ? table([
     { key: "name", label: "Error", number: false, cell: (row) => [el("span.bad", {}, foldable(errorName(row.code)))], sort: (row) => errorName(row.code) },
     { key: "api", label: "API", number: false, cell: (row) => el("span.nowrap", { text: apiName(row.api) }), sort: (row) => apiName(row.api) },
-    { key: "n", label: "Answers", cell: (row) => count(row.n), sort: (row) => row.n },
+    { key: "n", label: "Responses", cell: (row) => count(row.n), sort: (row) => row.n },
     { key: "clients", label: "Clients", number: false, cell: (row) => listed([...row.clients].sort((a, b) => b[1] - a[1]).map(([client, number]) => `${clientName(client)} ×${count(number)}`), 2) },
     { key: "when", label: "First and last", number: false, cell: (row) => spanOf(row), sort: (row) => Math.min(...row.steps.keys()) },
     { key: "course", label: "Course", number: false, cell: (row) => course(row.steps) },
