@@ -9,7 +9,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -68,7 +69,7 @@ def sql(arguments: argparse.Namespace) -> int:
             frame = run_query(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
-        WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)
+        write_rows(frame, arguments)
         return run.exit_code()
 
 
@@ -157,7 +158,13 @@ def require_structs(columns: Sequence[str], query: str) -> None:
             )
 
 
-def rows_of(frame: Any) -> Iterator[list[Any]]:
+def write_rows(frame: Any, arguments: argparse.Namespace) -> None:
+    """Write the rows of a DataFrame, and let go of the rest while Spark is there, also on an error."""
+    with closing(rows_of(frame)) as rows:
+        WRITERS[arguments.format](frame.columns, rows, arguments)
+
+
+def rows_of(frame: Any) -> Generator[list[Any], None, None]:
     """Return the rows one after another, fetched from Spark as they are needed."""
     for row in frame.toLocalIterator():
         yield [_tree(value) for value in row]

@@ -4,11 +4,13 @@ import argparse
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kdissect.cli.sql import WRITERS
+from kdissect.cli.sql import WRITERS, write_rows
 from tests.helpers.command import assert_one_sentence, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -33,6 +35,26 @@ def test_json_has_null_where_it_has_no_number(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == '{"a": null, "b": {"c": [null, 1.5]}}\n'
     WRITERS["csv"](["a", "b"], iter([[nan, [far]]]), argparse.Namespace(limit=None))
     assert capsys.readouterr().out.splitlines()[1] == "nan,[null]"
+
+
+def test_rows_that_nobody_reads_are_let_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go = []
+
+    def rows() -> Iterator[list[int]]:
+        try:
+            yield from [[1], [2]]
+        finally:
+            let_go.append(True)
+
+    def is_closed(_text: str) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(write=is_closed))
+    frame = SimpleNamespace(columns=["a"], toLocalIterator=rows)
+    with pytest.raises(BrokenPipeError) as raised:
+        write_rows(frame, argparse.Namespace(format="jsonl", limit=None))
+    assert let_go
+    assert raised.tb  # which holds the frames of all functions
 
 
 @pytest.mark.spark
