@@ -13,7 +13,7 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
 | `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
-| `descriptions`   | Describe: groups of all kinds, DescribeTransactions                         |
+| `descriptions`   | Describe: groups of all kinds, DescribeTransactions; DeleteGroups           |
 | `transactions`   | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
 
 They share `replay_context` (what they work with), `request_rewriter` (versions and values), `sending` (what
@@ -40,7 +40,7 @@ from kdissect.replay.handlers import (
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.sending import default_handler, until_topics_allow
 from kdissect.replay.load.replay_items import ReplayItem
-from kdissect.replay.load.request_order import GROUP_DESCRIPTIONS
+from kdissect.replay.load.request_order import AFTER_MEMBERS
 from kdissect.replay.rewrite.names import Tree
 
 Handler: TypeAlias = Callable[[ReplayContext, ReplayItem, Tree], Coroutine[list[Answer]]]
@@ -65,7 +65,7 @@ HANDLERS: Mapping[int, Handler] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
     ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
     **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), metadata.create),
-    **dict.fromkeys(GROUP_DESCRIPTIONS, descriptions.groups),
+    **dict.fromkeys(AFTER_MEMBERS, descriptions.groups),
     ApiKey.DESCRIBE_TRANSACTIONS: descriptions.transactions,
     ApiKey.SHARE_FETCH: share.fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share.acknowledge,

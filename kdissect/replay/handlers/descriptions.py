@@ -20,7 +20,7 @@ NOT_THERE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_
 
 
 def groups(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Describe groups after the joins, syncs and leaves that they had seen in the capture."""
+    """Describe or delete groups after the joins, syncs and leaves that they had seen in the capture."""
     yield from until_group_allows(context, item)
     seen = context.loaded.group_order.ended.get(item.request.index, ())
     answers = yield from default_handler(context, item, body)

@@ -10,7 +10,7 @@ responses, in the order of the capture. Out, by request:
   leave also comes after heartbeats and commits that had been sent before it and succeeded later: on the
   target they would come into the rebalance that it begins. Members with epochs (KIP-848) learn a new epoch
   from any heartbeat, so what such a member says comes after all that it had said.
-  Descriptions of a group come after what changed its members, and joins and leaves after descriptions.
+  Descriptions and deletions of a group come after what changed its members, and joins and leaves after them.
 - `sent`: the joins that had been sent before a join, and not answered. They form one generation, so the join
   that began the rebalance has to be the first.
 - `together`: the joins of the generation that a join got into, with the ids of their members.
@@ -39,10 +39,15 @@ from kdissect.replay.rewrite.names import Names, Tree
 
 OF_MEMBERS = GROUP_MEMBERSHIP | OFFSET_COMMITS
 REMEMBERED = 4  # requests of a connection: more are hardly ever in flight
-GROUP_DESCRIPTIONS = frozenset(
-    {ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE}
+AFTER_MEMBERS = frozenset(
+    {
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.DELETE_GROUPS,
+    }
 )
-"""They tell the members of groups, and come after what had changed the members."""
+"""They tell members of groups, or need groups without any, so they come after what changed the members."""
 
 ROUND_TRIPS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP})
 
@@ -77,7 +82,7 @@ class GroupOrder:
 
     def take(self, request: Request, body: Tree, response: Tree) -> None:
         """Learn from a request that will be sent, and its response."""
-        if request.key in GROUP_DESCRIPTIONS:
+        if request.key in AFTER_MEMBERS:
             self._take_description(request, groups_of(request.key, request.version or 0, body))
             return
         if request.key not in OF_MEMBERS or not body.get("group_id"):
@@ -124,7 +129,7 @@ class GroupOrder:
                     _remember(own.entries, answered_ns, request.index)
 
     def _take_description(self, request: Request, groups: Iterable[str]) -> None:
-        """Learn from a request that tells members: what begins a rebalance comes after it."""
+        """Learn from a request that is about members: what begins a rebalance comes after it."""
         ended = set[int]()
         for group in groups:
             for recent in self._groups[group].values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ class Describing(ByHeartbeat):
     """A coordinator with nothing to say about what it is asked to describe."""
 
     def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
-        if key in (ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TRANSACTIONS):
+        if key in (ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.DELETE_GROUPS):
             return {}
         return super().__call__(key, version, body)
 
@@ -52,6 +54,19 @@ def test_a_group_is_described_after_the_members_that_were_in(took_ms: int) -> No
     came = arrived(script)[:2]
     joins_first = [CONSUMER_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE]
     assert came == (joins_first if took_ms < 5 else joins_first[::-1])
+
+
+def test_a_group_is_deleted_after_its_members_have_left() -> None:
+    script = Script()
+    told = {"error_code": 0, "member_id": "m", "heartbeat_interval_ms": 1}
+    for at_ms, epoch, answered in ((0, 0, 9), (3, -1, -1)):
+        beat = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+        script.add(at_ms, CONSUMER_HEARTBEAT, 1, beat, told | {"member_epoch": answered}, connection=SLOW)
+    script.add(5, ApiKey.DELETE_GROUPS, 2, {"groups_names": ["g"]}, {"results": []}, connection=OTHER)
+    asked = replace(FULL, allowed_apis=frozenset({ApiKey.DELETE_GROUPS}))
+    done = play(script.capture(), script.shelf, FarTarget(Describing(), lag=lag), orders(), asked)
+    keys = [key for _, key, _, _ in done.target.asked if key in (CONSUMER_HEARTBEAT, ApiKey.DELETE_GROUPS)]
+    assert keys == [CONSUMER_HEARTBEAT, CONSUMER_HEARTBEAT, ApiKey.DELETE_GROUPS]
 
 
 @pytest.mark.parametrize("took_ms", [1, 90])
