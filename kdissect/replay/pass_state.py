@@ -221,6 +221,15 @@ class ReadOrder:
         self._ended[partition] = ended
         return requests[ended] if ended < wanted else None
 
+    def missing_write_to(self, topic: str, index: int) -> int | None:
+        """Return a produce to a topic before a request that has not ended; None if all have."""
+        for requests in self.captured.writers_of(topic):
+            earlier = np.array(requests, np.int64)
+            unended = self._gates.unended(earlier[earlier < index])
+            if len(unended):
+                return int(unended.max())  # when the last one has ended, most others have
+        return None
+
     def missing_before(self, index: int) -> int | None:
         """Return a request that a fetch or a commit comes after and that has not ended; None if all have."""
         before = self.captured.before.get(index, ())

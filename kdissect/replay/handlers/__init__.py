@@ -10,6 +10,7 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `fetch`          | Fetch; `fetch_encoding` writes requests, `fetch_scan` reads responses       |
 | `share`          | ShareFetch, ShareAcknowledge                                                |
 | `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch, CreateTopics, CreatePartitions |
+|                  | DeleteTopics, DeleteRecords                                                 |
 | `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
 | `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
@@ -65,6 +66,7 @@ HANDLERS: Mapping[int, Handler] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
     ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
     **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), metadata.create),
+    **dict.fromkeys((ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS), metadata.delete),
     **dict.fromkeys(AFTER_MEMBERS, descriptions.groups),
     ApiKey.DESCRIBE_TRANSACTIONS: descriptions.transactions,
     ApiKey.SHARE_FETCH: share.fetch,

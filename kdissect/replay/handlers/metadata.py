@@ -1,10 +1,17 @@
-"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch; and new topics."""
+"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch; and changes of topics."""
 
 from collections.abc import Iterable
+from functools import partial
 
+from kdissect.exchanges.filter import topics_of
 from kdissect.replay.effects import Answer, Coroutine, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import default_handler, route, send_routed
+from kdissect.replay.handlers.sending import (
+    default_handler,
+    route,
+    send_routed,
+    until_order_allows,
+)
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
 from kdissect.replay.load.replay_items import ReplayItem
@@ -14,6 +21,7 @@ from kdissect.replay.target.discover import EARLIEST, LATEST
 from kdissect.replay.target.leaders import LEAST_METADATA
 
 LEAST_LIST_OFFSETS = 1  # version 0 returns several offsets
+LATE_DELETIONS = "deletions that waited too long for what was written before"
 NAMES_REPLICA = 3  # OffsetForLeaderEpoch from which a request says who asks
 
 
@@ -47,6 +55,15 @@ def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
     ]
     yield from context.discovery.until_settled(made, counts)
     return answers
+
+
+def delete(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
+    """Replay a request that deletes topics or records, after what was written to them before."""
+    request = item.request
+    for topic in topics_of(request.key, request.version or 0, body, context.names.captured_ids):
+        missing = partial(context.order.missing_write_to, topic, request.index)
+        yield from until_order_allows(context, missing, LATE_DELETIONS)
+    return (yield from default_handler(context, item, body))
 
 
 def list_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

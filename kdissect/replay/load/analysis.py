@@ -254,7 +254,6 @@ class _Loader:
             known = loaded.source.topics.get(topic["name"])
             if not topic["error_code"] and not (known and known.partitions):
                 loaded.created.setdefault(topic["name"], request.index)
-                loaded.connection_groups.add_reader(request.connection, [topic["name"]])
 
     def _learn_older(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
         """Learn what a request tells about sessions and members that may be older than the capture."""

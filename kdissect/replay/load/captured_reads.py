@@ -136,6 +136,10 @@ class CapturedReads:
             return NO_PRODUCES, 0
         return writers.requests, bisect_left(writers.offsets, offset)
 
+    def writers_of(self, topic: str) -> Iterator["array[int]"]:
+        """Yield the requests that wrote each partition of a topic."""
+        return (each.requests for partition, each in self._writers.items() if partition[0] == topic)
+
     def first_written(self, topic: str | None, number: int) -> int | None:
         """Return the first offset of a partition that a captured request wrote; None if there is none."""
         writers = self._writers.get((topic or "", number))

@@ -30,6 +30,10 @@ WITH_OFFSETS = frozenset(
 """Offsets in them are translated, by what the run wrote and where their client was."""
 
 
+OF_TOPICS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
+"""Writes to their topics come after them, or before."""
+
+
 class Tie(NamedTuple):
     """Subject that several connections share, such as a group."""
 
@@ -78,6 +82,8 @@ class ConnectionGroups:
         if request.key in IN_GROUPS:
             for group in groups_of(request.key, version, body):
                 self.unite(connection, ("group", group))
+        if request.key in OF_TOPICS:
+            self.add_reader(connection, topics_of(request.key, version, body, names))
         if request.key in WITH_OFFSETS:
             self.unite(connection, ("client", client_id) if client_id else connection)
             self.add_reader(connection, topics_of(request.key, version, body, names))

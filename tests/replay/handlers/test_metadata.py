@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.settings import Pace
 from tests.helpers.paper_cluster import EPOCHS, PRODUCE, Cluster, batch, orders, produce, took
 from tests.helpers.paper_metadata import CREATE_TOPICS, NEVER, Lagging, S
-from tests.helpers.paper_target import MS, Script, play, replay, settings, topology
+from tests.helpers.paper_target import MS, FarTarget, Script, play, replay, settings, topology
 
 
 def test_leader_epochs_are_those_of_the_target() -> None:
@@ -60,3 +61,26 @@ def test_topics_that_are_only_validated_are_not_waited_for() -> None:
     assert done.buckets() == {"answered": 1}
     assert done.context.loaded.created == {}
     assert paper.now_ns < S
+
+
+def test_a_topic_is_deleted_after_what_was_written_to_it_before() -> None:
+    script, slow = Script(), 1
+    for at_ms in (0, 2):
+        script.add(at_ms, PRODUCE, 9, produce(batch()), took(0, base=at_ms), connection=slow)
+    for key, topic in (
+        (ApiKey.DELETE_RECORDS, {"name": "orders", "partitions": [{"partition_index": 0, "offset": 1}]}),
+        (ApiKey.DELETE_TOPICS, None),
+    ):
+        body = {"timeout_ms": 9} | ({"topics": [topic]} if topic else {"topic_names": ["orders"]})
+        script.add(5, key, 1, body, {}, connection=2)
+    script.add(9, PRODUCE, 9, produce(batch()), took(0, base=0), connection=3)
+    allowed = frozenset({ApiKey.DELETE_RECORDS, ApiKey.DELETE_TOPICS})
+    target = FarTarget(
+        lambda key, version, body: {} if key in allowed else Cluster()(key, version, body),
+        lag=lambda connection: 80 * MS if connection.owner == slow else MS,
+    )
+    asked = settings(pace=Pace.ASAP, allowed_apis=allowed)
+    done = play(script.capture(), script.shelf, target, orders(), asked, prepared=True)
+    keys = [key for _, key, _, _ in done.target.asked if key in allowed | {PRODUCE}]
+    assert keys == [PRODUCE, PRODUCE, ApiKey.DELETE_RECORDS, ApiKey.DELETE_TOPICS, PRODUCE]
+    assert done.context.loaded.connection_groups.groups([1, 2, 3]) == [[1, 2, 3]]
