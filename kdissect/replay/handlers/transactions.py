@@ -9,7 +9,7 @@ behind waits for the answer.
 """
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.error_codes import ErrorCode, error_name
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.offset_commit import (
@@ -138,8 +138,10 @@ def abort_open(context: ReplayContext) -> Coroutine[None]:
             "committed": False,
         }
         answer = yield from context.coordinators.ask(ApiKey.END_TXN, version, body, None)
-        if answer.body and not answer.body["error_code"]:
+        error = answer.body["error_code"] if answer.body else None
+        if error == ErrorCode.NONE:
             context.notes.counts["transactions aborted at the end"] += 1
+        if error in (ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE):  # the latter if the target has none open
             context.transactions.close(transaction)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.paper_cluster import (
     ADD,
     END,
@@ -73,3 +74,12 @@ def test_an_open_transaction_is_aborted_at_the_end() -> None:
     ((_, _, body),) = done.sent(END)
     assert (body["transactional_id"], body["committed"]) == ("t-bank", False)
     assert done.context.notes.counts["transactions aborted at the end"] == 1
+
+
+def test_a_transaction_of_which_the_target_took_nothing_is_not_left_open() -> None:
+    script = transaction(1)
+    script.requests.pop()
+    done = replay(script, Cluster(key26=[ErrorCode.INVALID_TXN_STATE]), target=orders())
+    assert len(done.sent(END)) == 1
+    assert done.context.transactions.open == {}
+    assert done.context.notes.counts["transactions aborted at the end"] == 0
