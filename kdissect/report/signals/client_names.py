@@ -70,6 +70,8 @@ class MemberLine(NamedTuple):
     last_ns: int
     leaves_by_heartbeat: bool
     """True: the member leaves by a heartbeat with an epoch below zero (KIP-848). False: by LeaveGroup."""
+    shares: bool
+    """True: others of its group read the same partitions (KIP-932)."""
 
 
 class ClientFacts:
@@ -120,7 +122,8 @@ class ClientFacts:
         for call, row, client in zip(beats.dicts(), rows, self._callers(beats), strict=True):
             key = call["group_id"], call["connection"]
             by_heartbeat = call["api_key"] in EPOCH_HEARTBEATS
-            line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat)
+            shares = call["api_key"] == ApiKey.SHARE_GROUP_HEARTBEAT
+            line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat, shares)
             known = spans.get(key, line)
             spans[key] = line._replace(
                 first_ns=min(line.first_ns, known.first_ns), last_ns=max(line.last_ns, known.last_ns)

@@ -211,6 +211,7 @@ def _expired(
     context: SignalContext, group: Group, line: MemberLine, ended: int, noticed: Row, session_ns: int
 ) -> Signal:
     client, at = line.client, asked_ns(noticed)
+    left = "the records that it had were locked" if line.shares else "nobody read its partitions"
     return member_signal(
         context,
         "member_lost",
@@ -218,7 +219,7 @@ def _expired(
         client,
         (ended, at),
         f"{client} ended at {format_clock(ended)} without leaving group {group.name}, which noticed "
-        f"{format_duration(at - ended)} later: nobody read its partitions until then",
+        f"{format_duration(at - ended)} later: {left} until then",
         [noticed],
         silent_ns=at - ended,
         session_ms=session_ns // NS_PER_MS,

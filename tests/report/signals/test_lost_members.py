@@ -89,3 +89,27 @@ def test_a_static_member_that_ends_is_lost_unless_it_is_back_in_time(
         join(back, back_ms + 10, "gone-2", 1, group_instance_id="pod-0")
         heartbeats(back, back_ms + 500, 25_000, "gone-2", 1)
     assert len(lost(story, tmp_path)) == told
+
+
+@pytest.mark.parametrize(
+    ("api", "left"),
+    [
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, "nobody read its partitions until then"),
+        (ApiKey.SHARE_GROUP_HEARTBEAT, "the records that it had were locked until then"),
+    ],
+)
+def test_others_of_a_share_group_read_what_a_lost_member_read(api: ApiKey, left: str, tmp_path: Path) -> None:
+    story = Story()
+    lines = {
+        name: story.connect(f"10.1.0.{at}", client_id=name) for at, name in enumerate(("dead", "other"), 2)
+    }
+    for name, line in lines.items():
+        for at_ms in range(100, 29_000, 1_000):
+            epoch = 0 if at_ms == 100 else 1 if at_ms < 17_000 else 2
+            request = {"group_id": "queue", "member_id": name, "member_epoch": epoch}
+            known = {"member_id": name, "member_epoch": 2 if at_ms > 16_000 else 1}
+            if name == "other" or at_ms < 10_000:
+                line.call(at_ms, 1, api, 1, request, known)
+    lines["dead"].close(10_000, by_client=True)
+    (signal,) = lost(story, tmp_path)
+    assert signal.sentence.endswith(f" later: {left}")
