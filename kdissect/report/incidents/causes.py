@@ -32,6 +32,7 @@ FOLLOWS_A_LOST_SERVER = (
         (
             "connections_ended",
             "attempts_refused",
+            "closed_at_once",
             "server_silent",
             "unanswered_cut",
             "unanswered_timeout",
@@ -238,14 +239,11 @@ CAUSES = (
         anchors=("closed_at_once",),
         judge=policy_causes.backend_missing,
         links=(
-            Link(
-                ("connections_storm", "connection_churn", "connections_ended", "unanswered_cut"),
-                Relation.CLIENT,
-                before_ns=10 * SECOND,
-            ),
+            Link(("connections_storm", "connection_churn", "unanswered_cut"), Relation.CLIENT, 10 * SECOND),
+            *FOLLOWS_A_LOST_SERVER,
         ),
         needs="an address closes five or more connections of one host within a second, before any response, "
-        "and answers nobody in the capture",
+        "and answers nobody in the capture, or nobody since then",
         against="it answers others: then it has a limit of connections",
         means="No broker listens at the address: a proxy, a load balancer, a tunnel or a forwarded port "
         "does, and has nothing behind it.",

@@ -33,10 +33,13 @@ def connection_limit(case: Case) -> Diagnosis | None:
 
 
 def backend_missing(case: Case) -> Diagnosis | None:
-    """An address accepts connections and closes each at once, and answers nobody."""
+    """An address accepts connections and closes each at once, and answers nobody, or nobody any more."""
     closed = case.anchor
     if closed.measures["serving"]:
         return None
+    before, span = (
+        (" or before", "in the whole capture") if not closed.measures["served"] else ("", "since then")
+    )
     address = listed(closed.servers, 3)
     clients = listed([*map(known_as, closed.clients)], 3)
     return Diagnosis(
@@ -44,11 +47,11 @@ def backend_missing(case: Case) -> Diagnosis | None:
         closed.begin_ns,
         closed.end_ns,
         f"{capitalized(address)} accepts connections and closes them at once, since "
-        f"{format_clock(closed.begin_ns)} or before: {counted(closed.measures['connections'], 'connection')} "
+        f"{format_clock(closed.begin_ns)}{before}: {counted(closed.measures['connections'], 'connection')} "
         f"of {clients} ended before any byte of a response, as if no broker were behind that address",
         0.85,
         (closed,),
-        speaks_for=("nobody got a response from there in the whole capture",),
+        speaks_for=(f"nobody got a response from there {span}",),
         speaks_against=("a broker also closes at once what it can make nothing of",),
     )
 

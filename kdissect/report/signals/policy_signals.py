@@ -4,9 +4,9 @@
     large_requests_closed   connections of one client that servers close at each large request
 
 A server closes at once what is beyond its limit for the address (max.connections.per.ip), and what it can
-make nothing of. A proxy without a server behind it closes all that it accepts, which is `serving` 0. Both may
-close before the client sent anything. Connections whose request had a version that brokers refuse are left
-out.
+make nothing of. A proxy without a server behind it closes all that it accepts, which is `serving` 0. It may
+have had one before, which is `served`. Both may close before the client sent anything. Connections whose
+request had a version that brokers refuse are left out.
 
 A server that reads a size above socket.request.max.bytes closes the connection, and answers nothing. Often
 the client still sends then. So the size of such a request is not known, but how much was sent in vain is.
@@ -66,7 +66,9 @@ def _closed(context: SignalContext, rows: Int64s) -> Signal:
     host = context.facts.columns.arrow("client_host")[int(rows[0])].as_py() or "?"
     begin, last = int(facts.first_ns[rows].min()), int(facts.closed_ns[rows].max())
     closing = np.unique(facts.server[rows])
-    serving = np.unique(facts.server[context.facts.columns.ints("responses") > 0])
+    answered = context.facts.columns.ints("responses") > 0
+    served = np.unique(facts.server[answered])
+    serving = np.unique(facts.server[answered & (facts.closed_ns > begin + AT_ONCE_NS)])
     servers = sorted({context.server_names[number] for number in closing.tolist()})
     to_the_end = context.end_ns - last < SECOND
     detail = "closed by the server before any response"
@@ -80,6 +82,7 @@ def _closed(context: SignalContext, rows: Int64s) -> Signal:
             "connections": len(rows),
             "servers": len(servers),
             "serving": int(np.isin(closing, serving).sum()),
+            "served": int(np.isin(closing, served).sum()),
         },
         servers=servers,
         clients=context.clients_of(rows),

@@ -103,3 +103,22 @@ def test_an_address_without_a_broker_behind_it(asks: bool, tmp_path: Path) -> No
     assert "10.0.0.77:9092 accepts connections and closes them at once" in incident.headline
     assert "8 connections of " in incident.headline
     assert "10.1.0.8" in incident.headline
+
+
+def test_an_address_whose_broker_dies_behind_it_has_no_limit(tmp_path: Path) -> None:
+    """A load balancer ends the connections of a broker that died, and closes those of two hosts at once."""
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > BEGIN_MS - 40 else 3 + at_ms % 2)
+    for (_, node), line in lines.items():
+        if node == 2:
+            line.close(BEGIN_MS, by_client=False)
+    for number in range(16):
+        at_ms = BEGIN_MS + 100 + number * EVERY_MS
+        host = f"10.1.0.{8 + number % 2}"
+        line = story.connect(host, ("10.0.0.2", 9092), client_id="importer", at_ms=at_ms)
+        line.ask(at_ms + 1, ApiKey.METADATA, 1, {"topics": None})
+        line.close(at_ms + 3, by_client=False)
+    (incident,) = analyzed(story, tmp_path).incidents
+    assert incident.cause == "backend_missing"
+    assert " accepts connections and closes them at once, since " in incident.headline
+    assert " or before" not in incident.headline
+    assert incident.speaks_for == ("nobody got a response from there since then",)
