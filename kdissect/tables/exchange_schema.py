@@ -159,7 +159,12 @@ PARTITION_COLUMNS = (
         null=f"{NO_RESPONSE}, or {NO_FIELD}",
     ),
     Column("error_name", TEXT, "name of that error", null="as `error_code`", names=NO_NAME),
-    Column("records", INT64, "records written or fetched", null=f"{NO_RECORDS}, or they cannot be counted"),
+    Column(
+        "records",
+        INT64,
+        "records written or fetched; a marker that ends a transaction counts as one",
+        null=f"{NO_RECORDS}, or they cannot be counted",
+    ),
     Column("batches", INT64, "record batches, or messages of the old formats", null=NO_RECORDS),
     Column("record_bytes", INT64, "size of the records as they are on the wire", BYTES, NO_RECORDS),
     Column("codec", TEXT, "`none`, `gzip`, `snappy`, `lz4` or `zstd`", null=NO_RECORDS, names=NO_NAME),
