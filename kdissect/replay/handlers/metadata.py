@@ -46,6 +46,7 @@ def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
         context.names.topic(each["name"]): max(each.get("num_partitions", each.get("count", 1)), 1)
         for each in body["topics"]
     }
+    _fit_replicas(context, body)
     answers = yield from default_handler(context, item, body)
     made = [
         each["name"]
@@ -55,6 +56,15 @@ def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
     ]
     yield from context.discovery.until_settled(made, counts)
     return answers
+
+
+def _fit_replicas(context: ReplayContext, body: Tree) -> None:
+    """Ask for no more replicas than the target has nodes, as `create_topics` does."""
+    nodes = max(len(context.cluster.nodes), 1)
+    for topic in body["topics"]:
+        if topic.get("replication_factor", 0) > nodes:
+            topic["replication_factor"] = nodes
+            context.notes.counts["topics created with fewer replicas"] += 1
 
 
 def delete(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

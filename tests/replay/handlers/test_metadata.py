@@ -50,6 +50,21 @@ def test_what_the_run_creates_is_written_to_when_every_node_knows_it() -> None:
     assert [at_ns >= 80 * MS for at_ns, key, _, _ in done.target.asked if key == PRODUCE] == [True]
 
 
+def test_a_small_target_has_fewer_replicas() -> None:
+    script = Script()
+    topics = [
+        {"name": name, "num_partitions": 1, "replication_factor": replicas, "assignments": [], "configs": []}
+        for name, replicas in (("orders", 3), ("audit", -1), ("payments", 2))
+    ]
+    create = {"topics": topics, "timeout_ms": 9, "validate_only": True}
+    script.add(0, CREATE_TOPICS, 4, create, {"topics": []})
+    asked = settings(allowed_apis=frozenset({CREATE_TOPICS}))
+    done = play(script.capture(), script.shelf, Lagging(Cluster(), knows_ns={}), topology(leaders=2), asked)
+    ((_, _, body),) = done.sent(CREATE_TOPICS)
+    assert [topic["replication_factor"] for topic in body["topics"]] == [2, -1, 2]
+    assert done.context.notes.counts["topics created with fewer replicas"] == 1
+
+
 def test_topics_that_are_only_validated_are_not_waited_for() -> None:
     script = Script()
     topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
