@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.spark.failures import job_error
 from kdissect.spark.session import Engine
+from kdissect.spark.table_writer import hadoop_path
 from kdissect.spark.watch.batch_job import BatchJob, BatchReport
 from kdissect.spark.watch.batch_store import BatchStore
 from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
@@ -83,7 +84,7 @@ class WatchQuery:
         }
         files = session.readStream.format("kdissect").options(**options).load(self._settings.source.directory)
         writer = files.writeStream.foreachBatch(self._on_files)
-        writer = writer.option("checkpointLocation", self._store.spark.as_uri())
+        writer = writer.option("checkpointLocation", hadoop_path(self._store.spark))
         return writer.trigger(processingTime=f"{round(self._settings.every_s * 1000)} milliseconds").start()
 
     def _is_over(self) -> bool:

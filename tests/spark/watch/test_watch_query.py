@@ -143,7 +143,7 @@ def test_a_watch_that_is_behind_skips_and_counts(
 @pytest.mark.timeout(900)
 def test_a_run_that_is_killed_goes_on(engine: Engine, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    ring, out = tmp_path / "ring", tmp_path / "out"
+    ring, out = tmp_path / "ring", tmp_path / "of line ä"
     files = ring_files(CAPTURES / "old-broker.pcap", 6 if KILLS == 1 else 12)
     seen = 0
     for kill in range(KILLS):
@@ -163,6 +163,8 @@ def test_a_run_that_is_killed_goes_on(engine: Engine, tmp_path: Path) -> None:
     _, errors = again.communicate()
     assert again.returncode == 2
     assert b"is finished" in errors
+    assert "of line ä" in (names := {path.name for path in tmp_path.iterdir()})
+    assert not [name for name in names if name.startswith("of%20line")]
 
 
 @pytest.mark.thorough
