@@ -112,7 +112,10 @@ def slice(arguments: argparse.Namespace) -> int:
             passes = _passes(arguments, found)
             with passes.progress:
                 summary = _write(arguments, found, keys, span, part, interrupt, passes)
-            part.move()
+            try:
+                part.move()
+            except OSError as error:  # a directory is there by now
+                raise OutputError.of(target, error) from None
             if passes.interruption:
                 warn(passes.interruption)
     if not arguments.quiet:

@@ -126,8 +126,8 @@ def matches_broker(host: str | None, port: int | None, brokers: Iterable[str], n
     patterns = list(brokers)
     if matches(host, patterns) or matches(f"{host}:{port}", patterns) or f"[{host}]:{port}" in patterns:
         return True
-    for node in (int(broker) for broker in patterns if broker.isdecimal()):
-        for advertised_host, advertised_port in nodes.get(node, ()):
+    for advertised in (nodes[node] for node in nodes if str(node) in patterns):
+        for advertised_host, advertised_port in advertised:
             sharing = sum(any(other == advertised_port for _, other in ends) for ends in nodes.values())
             if advertised_port == port and (advertised_host == host or sharing == 1):
                 return True

@@ -16,6 +16,7 @@ from kdissect.cli.interrupt import only_read
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
 from kdissect.spark import tasks
+from kdissect.streams.tls.keylog import keys_for
 from tests.slice.sliced_capture import CAPTURES
 
 CAPTURE = CAPTURES / "expired.pcapng"
@@ -50,6 +51,20 @@ def test_refusals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "file name too long" in refusal(capfd, "-o", tmp_path / ("x" * 256))
     assert "not allowed with" in refusal(capfd, "--around", "5s", "--only-exchanges", "-o", out)
     assert not [path for path in tmp_path.iterdir() if "pcapng" in path.name]
+
+
+def test_a_directory_that_is_made_at_the_target_meanwhile(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.pcapng"
+
+    def find_keys(*arguments: Any) -> Any:
+        out.mkdir()
+        return keys_for(*arguments)
+
+    monkeypatch.setattr("kdissect.streams.tls.keylog.keys_for", find_keys)
+    assert f"cannot write to {out}: is a directory" in refusal(capfd, "--quiet", "-o", out)
+    assert [path for path in tmp_path.iterdir() if out.name in path.name] == [out]
 
 
 def test_secrets_are_for_their_owner_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

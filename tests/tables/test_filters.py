@@ -51,6 +51,7 @@ def test_names_match_as_in_a_shell() -> None:
         ("kafka-2", 9093, "2", True),
         ("10.0.0.1", 9092, "2", False),
         ("10.0.0.1", 9092, "7", False),
+        ("10.0.0.1", 9092, "9" * 5_000, False),
         (None, 9092, "*", False),
     ],
 )
