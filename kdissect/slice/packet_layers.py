@@ -82,3 +82,17 @@ def find_ip_layers(data: Bytes, kind: int, type_at: int, skip: int, rows: Int64s
             return count
         start = behind_tunnel(data, protocol, behind, end)
     return count
+
+
+@jit_flat
+def clear_extensions(data: Bytes, start: int, behind: int) -> None:
+    """Write zeros over what the extension headers of an IPv6 header hold: options, and addresses on the way.
+
+    Zeros are options that only pad, and a route that has come to its end (RFC 8200). Fragment headers stay.
+    """
+    protocol, at = u8(data, start + 6), start + 40
+    while at < behind:
+        following, size = u8(data, at), extension_length(protocol, u8(data, at + 1))
+        if protocol != FRAGMENT_HEADER:
+            data[at + 2 : min(at + size, len(data))] = 0
+        protocol, at = following, at + size

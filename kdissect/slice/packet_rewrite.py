@@ -7,7 +7,7 @@ In comes a packet as captured with the connection that it belongs to, out goes t
 - A packet with plaintext of TLS gets that, and sequence numbers that count plaintext; a packet that only
   brought part of a record, or nothing new, has no payload. Acknowledgments count what was there by then.
 - The bytes behind the IP packet, such as padding, become zeros; so do options of IP and of TCP that may
-  identify somebody.
+  identify somebody, and what extension headers of IPv6 hold.
 - Lengths of IP and UDP and checksums of IP, TCP and UDP are written anew. A checksum over bytes that were not
   captured counts them as zeros, and that of a fragmented segment stays as it was.
 """
@@ -15,11 +15,13 @@ In comes a packet as captured with the connection that it belongs to, out goes t
 import struct
 from typing import NamedTuple
 
+import numpy as np
+
 from kdissect.capture.packets.headers import CONTROL_SYN, TCP
 from kdissect.capture.packets.link_layer import LINK_TABLE, SKIP
 from kdissect.capture.packets.tunnels import UDP
 from kdissect.slice.blank_records import BLANK
-from kdissect.slice.packet_layers import IpLayer, ip_layers
+from kdissect.slice.packet_layers import IpLayer, clear_extensions, ip_layers
 from kdissect.slice.packet_match import MatchedPacket
 from kdissect.slice.same_length_names import SameLengthPseudonyms
 from kdissect.slice.stream_overlay import PlainParts, StreamOverlay
@@ -132,6 +134,7 @@ class PacketRewriter:
         else:
             for offset in (layer.start + 8, layer.start + 24):
                 out[offset : offset + 16] = self._pseudonyms.address(bytes(out[offset : offset + 16]))
+            clear_extensions(np.frombuffer(out, np.uint8), layer.start, layer.behind)
 
     def _tunnelled_macs(self, out: bytearray, behind: int, inner: int) -> None:
         """Replace the addresses of an Ethernet header right before an inner IP header, if there is one."""

@@ -1,9 +1,11 @@
 """Checksums and options of rewritten packets, as scapy computes and reads them."""
 
+from socket import AF_INET6, inet_pton
+
 import pytest
 from scapy.compat import raw
 from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6
+from scapy.layers.inet6 import HAO, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrRouting
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
@@ -63,6 +65,21 @@ def test_addresses_of_frames_inside_other_frames_are_replaced(tags: str) -> None
     assert out[12 : 12 + len(tags) // 2].hex() == tags
     assert out[len(frame) - 2 : len(frame)] == b"\x08\0"
     assert SECRET not in out
+
+
+@pytest.mark.slow
+def test_addresses_in_extension_headers_are_gone() -> None:
+    way, home = "2001:db8:7::77", "2001:db8:8::88"
+    headers = IPv6ExtHdrRouting(addresses=[way, home], segleft=2) / IPv6ExtHdrDestOpt(options=[HAO(hoa=home)])
+    network = IPv6(src="2001:db8::1", dst="2001:db8::2") / headers
+    out = rewritten(Ether() / network / TCP(seq=1000) / Raw(SECRET))
+    for address in (way, home):
+        assert inet_pton(AF_INET6, address) not in out
+    again = Ether(out)
+    assert (again[IPv6ExtHdrRouting].segleft, again[TCP].seq) == (0, 1000)
+    checksum = again[TCP].chksum
+    del again[TCP].chksum
+    assert Ether(raw(again))[TCP].chksum == checksum
 
 
 def test_a_checksum_of_tcp_may_be_zero() -> None:

@@ -19,6 +19,7 @@ SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.exchanges.prescan.earliest_unfinished",
     "kdissect.slice.packet_match.read_headers",
     "kdissect.slice.packet_layers.find_ip_layers",  # a slice with other addresses
+    "kdissect.slice.packet_layers.clear_extensions",  # and the same with IPv6
     "kdissect.streams.carry.state_value.list_nodes",  # a watch, between two batches
     "kdissect.tables.log_ends.renumber_ends",
     "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
