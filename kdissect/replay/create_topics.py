@@ -40,9 +40,9 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
 
     Topics that the run itself creates, as the capture did, are not among them.
     """
-    nodes = max(len(replay.cluster.nodes), 1)
+    most = replay.cluster.most_replicas
     return [
-        MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, nodes))
+        MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, most))
         for name, source in sorted(replay.loaded.source.topics.items())
         if source.partitions
         and name not in replay.loaded.created

@@ -9,8 +9,8 @@ answers that count for the captured request. A handler is a coroutine (see `effe
 | `produce`        | Produce; `produce_batches` numbers batches, `produce_delivery` learns       |
 | `fetch`          | Fetch; `fetch_encoding` writes requests, `fetch_scan` reads responses       |
 | `share`          | ShareFetch, ShareAcknowledge                                                |
-| `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch, CreateTopics, CreatePartitions |
-|                  | DeleteTopics, DeleteRecords                                                 |
+| `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch                                 |
+| `topic_changes`  | CreateTopics, CreatePartitions, DeleteTopics, DeleteRecords                 |
 | `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
 | `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
 | `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
@@ -36,6 +36,7 @@ from kdissect.replay.handlers import (
     offset_commit,
     produce,
     share,
+    topic_changes,
     transactions,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -65,8 +66,8 @@ HANDLERS: Mapping[int, Handler] = {
     ApiKey.TXN_OFFSET_COMMIT: transactions.commit_offsets,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
     ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
-    **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), metadata.create),
-    **dict.fromkeys((ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS), metadata.delete),
+    **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), topic_changes.create),
+    **dict.fromkeys((ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS), topic_changes.delete),
     **dict.fromkeys(AFTER_MEMBERS, descriptions.groups),
     ApiKey.DESCRIBE_TRANSACTIONS: descriptions.transactions,
     ApiKey.SHARE_FETCH: share.fetch,
@@ -76,7 +77,7 @@ HANDLERS: Mapping[int, Handler] = {
 
 
 def handle(context: ReplayContext, item: ReplayItem) -> Coroutine[list[Answer]]:
-    """Return the coroutine that replays a captured request."""
+    """Replay a captured request, after earlier ones that created or changed its topics."""
     handler = HANDLERS.get(item.request.key, default_handler)
     body = context.captured.request(item.request)
     yield from until_topics_allow(context, item, body)

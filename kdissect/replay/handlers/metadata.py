@@ -1,17 +1,10 @@
-"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch; and changes of topics."""
+"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch."""
 
 from collections.abc import Iterable
-from functools import partial
 
-from kdissect.exchanges.filter import topics_of
 from kdissect.replay.effects import Answer, Coroutine, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.handlers.sending import (
-    default_handler,
-    route,
-    send_routed,
-    until_order_allows,
-)
+from kdissect.replay.handlers.sending import route, send_routed
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
 from kdissect.replay.load.replay_items import ReplayItem
@@ -21,7 +14,6 @@ from kdissect.replay.target.discover import EARLIEST, LATEST
 from kdissect.replay.target.leaders import LEAST_METADATA
 
 LEAST_LIST_OFFSETS = 1  # version 0 returns several offsets
-LATE_DELETIONS = "deletions that waited too long for what was written before"
 NAMES_REPLICA = 3  # OffsetForLeaderEpoch from which a request says who asks
 
 
@@ -38,42 +30,6 @@ def metadata_body(context: ReplayContext, item: ReplayItem, body: Tree, version:
     if (item.request.version or 0) == 0 and body.get("topics") == []:
         body["topics"] = None  # in version 0 an empty list asks for all
     return context.rewriter.rewrite(item, body, version) | {"allow_auto_topic_creation": False}
-
-
-def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Replay a request that makes topics or partitions, and learn where they are."""
-    counts = {
-        context.names.topic(each["name"]): max(each.get("num_partitions", each.get("count", 1)), 1)
-        for each in body["topics"]
-    }
-    _fit_replicas(context, body)
-    answers = yield from default_handler(context, item, body)
-    made = [
-        each["name"]
-        for answer in answers
-        for each in answer.body.get("topics") or answer.body.get("results") or ()
-        if not each["error_code"] and not body.get("validate_only")
-    ]
-    yield from context.discovery.until_settled(made, counts)
-    return answers
-
-
-def _fit_replicas(context: ReplayContext, body: Tree) -> None:
-    """Ask for no more replicas than the target has nodes, as `create_topics` does."""
-    nodes = max(len(context.cluster.nodes), 1)
-    for topic in body["topics"]:
-        if topic.get("replication_factor", 0) > nodes:
-            topic["replication_factor"] = nodes
-            context.notes.counts["topics created with fewer replicas"] += 1
-
-
-def delete(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Replay a request that deletes topics or records, after what was written to them before."""
-    request = item.request
-    for topic in topics_of(request.key, request.version or 0, body, context.names.captured_ids):
-        missing = partial(context.order.missing_write_to, topic, request.index)
-        yield from until_order_allows(context, missing, LATE_DELETIONS)
-    return (yield from default_handler(context, item, body))
 
 
 def list_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:

@@ -122,6 +122,11 @@ class TargetCluster:
         """Return whether Produce adds its partitions to the transaction (KIP-890, transaction.version 2)."""
         return self.features.get("transaction.version", 0) >= SECOND_GENERATION
 
+    @property
+    def most_replicas(self) -> int:
+        """Return how many replicas a partition may have: one on each node."""
+        return max(len(self.nodes), 1)
+
     def leader(self, topic: str, partition: int) -> int:
         """Return the node that leads a partition; ANY if there is none or it is not known."""
         known = self.topics.get(topic)
