@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from kdissect.protocol.api_keys import (
     SUBSCRIPTIONS,
     ApiKey,
 )
+from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_rows import sort_rows
 from kdissect.report.aggregate.partial_tables import CALLS, TOPIC_FLOWS, PartialTable
@@ -83,8 +84,7 @@ class ClientFacts:
     @cached_property
     def members(self) -> set[str]:
         """Return the clients that sent a request to the coordinator of their group."""
-        calls = self._context.table(CALLS)
-        return set(self._callers(calls.filter(np.isin(calls.ints("api_key"), TO_COORDINATORS))))
+        return self._callers_of(TO_COORDINATORS)
 
     @cached_property
     def readers(self) -> set[str]:
@@ -92,8 +92,11 @@ class ClientFacts:
 
         Tools and mirrors set offsets of groups, and do nothing of this.
         """
+        return self._callers_of(READERS)
+
+    def _callers_of(self, apis: Collection[int]) -> set[str]:
         calls = self._context.table(CALLS)
-        return set(self._callers(calls.filter(np.isin(calls.ints("api_key"), READERS))))
+        return set(self._callers(calls.filter(in_apis(calls.ints("api_key"), apis))))
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:
@@ -115,7 +118,7 @@ class ClientFacts:
     def member_lines(self) -> dict[str, list[MemberLine]]:
         """Return the connections with heartbeats by group, in the order of their first heartbeats."""
         calls = self._context.table(CALLS)
-        is_beat = np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id")
+        is_beat = in_apis(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id")
         beats = sort_rows(CALLS, calls.filter(is_beat))
         rows = self._context.facts.rows(beats).tolist()
         spans: dict[tuple[str, int], MemberLine] = {}
@@ -166,7 +169,7 @@ class ClientFacts:
     def _served_until(self) -> dict[tuple[str, str], int]:
         """Return until when each client was served each topic, on connections without an error about it."""
         flows = self._context.table(TOPIC_FLOWS)
-        well = (flows.ints("errors") == 0) & ~np.isin(flows.ints("api_key"), list(SUBSCRIPTIONS))
+        well = (flows.ints("errors") == 0) & ~in_apis(flows.ints("api_key"), SUBSCRIPTIONS)
         flows = flows.filter(well)
         names = topic_rows(flows, self._context.topics)
         until: dict[tuple[str, str], int] = {}

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kdissect.protocol.api_keys import SUBSCRIPTIONS
+from kdissect.protocol.api_mask import in_apis
 from kdissect.protocol.error_codes import LEADER_MOVED, ErrorCode
 from kdissect.report.aggregate.partial_tables import BROKERS, TOPIC_FLOWS
 from kdissect.report.findings.evidence import count_requests, observed, spells
@@ -174,7 +175,7 @@ def _serving(served: dict[str, int], server: str, time_ns: int) -> set[str]:
 def _served_until(context: SignalContext) -> dict[str, dict[str, int]]:
     """Return until when each server served each topic, on connections without an error about it."""
     flows = context.table(TOPIC_FLOWS)
-    flows = flows.filter(~np.isin(flows.ints("api_key"), list(SUBSCRIPTIONS)))
+    flows = flows.filter(~in_apis(flows.ints("api_key"), SUBSCRIPTIONS))
     rows = context.facts.rows(flows)
     well = (rows >= 0) & (flows.ints("errors") < flows.ints("mentions"))
     names = topic_rows(flows, context.topics)
