@@ -163,11 +163,14 @@ class UnfinishedOutput:
             if replace and self.target.is_dir():
                 with suppress(FileNotFoundError):  # another run did so
                     self._rename(name, old)
-            is_there = self._is_put(name, replace)
+            is_there = self._put(name, replace)
             _remove(self._folder, old)
 
-    def _is_put(self, name: str, replace: bool) -> bool:
-        """Rename the part; with `replace`, return False if another run has put a directory there."""
+    def _put(self, name: str, replace: bool) -> bool:
+        """Rename the part to its place, and return True.
+
+        With `replace`, return False if another run has put a directory there. Raise OSError.
+        """
         try:
             self._rename(self.path.name, name)
         except OSError as error:

@@ -185,7 +185,7 @@ def _open(name: str, spool: str, stdin: ByteSource | None, is_stopped: Callable[
 
 
 def _open_at_once(name: str, flags: int) -> int:
-    """Open a file; without waiting, as else a named pipe would do until somebody writes to it."""
+    """Open a file. Opening a named pipe does not wait until somebody writes to it."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 

@@ -32,7 +32,7 @@ from kdissect.text import escape
 SORTS = ("per_second", "p99_ns", "errors", "unanswered", "bytes")
 MOST_INCIDENTS = 6
 MOST_NOTICES = 2
-LEAST_BODY = 10  # lines that incidents leave, if half of the terminal has so many
+LEAST_BODY = 10  # lines below the incidents; on a low terminal half of its lines
 MOST_FILTER = 60  # characters
 PAGE = 10  # rows
 STYLES = {ChangeKind.OPENED: "bold red", ChangeKind.UPDATED: "red", ChangeKind.CLOSED: "dim"}

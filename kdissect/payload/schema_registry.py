@@ -79,7 +79,7 @@ class SchemaRegistry(RegistrySchemas):
 
 
 def _scheme(url: str) -> str | None:
-    """Return the scheme of a URL; None if it names no host, or a port that is none."""
+    """Return the scheme of a URL; None if it has no host, or no valid port."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_place = parts.hostname and parts.port != 0

@@ -113,8 +113,8 @@ def next_response(state: State, connection: int, direction: int) -> tuple[int, i
     if verdict == FrameVerdict.IMPOSSIBLE:
         return verdict, size
     if length == RESPONSE_VIEW and not answers_token:
-        number = int32_at(state.arena, offset + LENGTH_BYTES)
-        if number < 0 and waiting_request(state, connection, number, MAX_WAITING) < 0:
+        correlation_id = int32_at(state.arena, offset + LENGTH_BYTES)
+        if correlation_id < 0 and waiting_request(state, connection, correlation_id, MAX_WAITING) < 0:
             return FrameVerdict.IMPOSSIBLE, 1  # clients count from 0, and rarely so far that ids overflow
     return verdict, size
 

@@ -83,7 +83,7 @@ class GroupOrder:
     def take(self, request: Request, body: Tree, response: Tree) -> None:
         """Learn from a request that will be sent, and its response."""
         if request.key in AFTER_MEMBERS:
-            self._take_description(request, groups_of(request.key, request.version or 0, body))
+            self._take_after_members(request, groups_of(request.key, request.version or 0, body))
             return
         if request.key not in OF_MEMBERS or not body.get("group_id"):
             return
@@ -128,7 +128,7 @@ class GroupOrder:
                 if request.key != ApiKey.SYNC_GROUP:
                     _remember(own.entries, answered_ns, request.index)
 
-    def _take_description(self, request: Request, groups: Iterable[str]) -> None:
+    def _take_after_members(self, request: Request, groups: Iterable[str]) -> None:
         """Learn from a request that is about members: what begins a rebalance comes after it."""
         ended = set[int]()
         for group in groups:
