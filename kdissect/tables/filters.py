@@ -26,6 +26,7 @@ are not lost.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,11 +127,11 @@ def matches_broker(host: str | None, port: int | None, brokers: Iterable[str], n
     patterns = list(brokers)
     if matches(host, patterns) or matches(f"{host}:{port}", patterns) or f"[{host}]:{port}" in patterns:
         return True
-    for advertised in (nodes[node] for node in nodes if str(node) in patterns):
-        for advertised_host, advertised_port in advertised:
-            sharing = sum(any(other == advertised_port for _, other in ends) for ends in nodes.values())
-            if advertised_port == port and (advertised_host == host or sharing == 1):
-                return True
+    named = (ends for node, ends in nodes.items() if str(node) in patterns)
+    for advertised_host, advertised_port in chain.from_iterable(named):
+        sharing = sum(any(other == advertised_port for _, other in ends) for ends in nodes.values())
+        if advertised_port == port and (advertised_host == host or sharing == 1):
+            return True
     return False
 
 
