@@ -83,6 +83,10 @@ FOLLOWS_A_LOST_SERVER = (
     ),
 )
 
+FOLLOWS_A_DOWN_SERVER = tuple(  # what moves long after it was down has other causes
+    link._replace(after_ns=10 * SECOND) if link.kinds == REPLICAS else link for link in FOLLOWS_A_LOST_SERVER
+)
+
 FOLLOWS_A_SLOW_SERVER = (
     Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, SECOND),
     Link(("server_silent", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
@@ -127,7 +131,7 @@ CAUSES = (
         anchors=("connections_ended",),
         judge=brokers_stopped,
         links=FOLLOWS_A_LOST_SERVER,
-        needs="as broker_killed, and leadership moved away from the server before its connections ended; "
+        needs="as broker_killed, and before that, leadership moved away or it asked for its shutdown; "
         "several are one incident if each is back before the next one is stopped",
         against="no sign of a handover: it was killed",
         means="The broker was shut down in good order: somebody or something stopped or restarted it.",
@@ -139,7 +143,7 @@ CAUSES = (
         severity=CRITICAL,
         anchors=("attempts_refused",),
         judge=broker_down,
-        links=FOLLOWS_A_LOST_SERVER,
+        links=FOLLOWS_A_DOWN_SERVER,
         needs="three or more attempts to connect to a server are refused, over a second or more, and the "
         "capture does not show how it ended",
         against="its connections ended together: then it died or was stopped; it talks at another address: "
@@ -387,8 +391,7 @@ CAUSES = (
         anchors=LATENCY,
         judge=symptom_causes.latency_changed,
         links=(Link(LATENCY, Relation.ANYWHERE, 3 * SECOND, 0),),
-        needs="latency of a server, a client, or of writes to one topic rises fourfold or more, for 5 s or "
-        "more",
+        needs="latency of a server, a client, or of writes to one topic rises fourfold or more for 5 s",
         against="a server, path or quota that explains it; on a busy host, with a pause of a broker, or with "
         "a client that sends twice as much as before it is a note",
         means="Something changed at this moment, and the capture does not show what.",

@@ -1,7 +1,7 @@
 """Causes that lie with a server that is gone: it was killed, it was stopped, or it is down.
 
 broker_killed     its connections ended together, attempts are refused, nothing moved before
-broker_stopped    the same, and leadership moved away before the connections ended
+broker_stopped    the same, and leadership moved away before that, or the server asked for it
 broker_down       attempts are refused, and the capture does not show how it ended
 """
 
@@ -24,6 +24,10 @@ CLOSING_NS = SECOND // 4
 RESTART_NS = 2 * SECOND
 """A server that accepts connections sooner than this, and refused none, did not end."""
 
+ASKED_NS = 120 * SECOND
+"""A broker that asked for its shutdown ends within this: it waits for the controller, and asks again."""
+
+ASKED = ("shutdown_asked",)
 HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
@@ -50,7 +54,9 @@ def broker_stopped(case: Case) -> Diagnosis | None:
     before = _handover(case)
     if not before:
         return None
-    return _gone(case, "was stopped", "partitions moved away before its connections ended", tuple(before))
+    asked = before[0].kind in ASKED
+    reason = "it asked for its shutdown" if asked else "partitions moved away before its connections ended"
+    return _gone(case, "was stopped", reason, tuple(before))
 
 
 def _was_busy(ended: Signal) -> bool:
@@ -62,10 +68,13 @@ def _was_busy(ended: Signal) -> bool:
 
 
 def _handover(case: Case) -> list[Signal]:
-    """Return signals of a handover: the server no longer leads or coordinates, and still answers.
+    """Return signals of a handover: the server asked for it, or no longer leads or coordinates and answers.
 
     An election shortly before is none if the server was still at work when its connections ended.
     """
+    asked = case.near(ASKED, Relation.SUBJECT, before_ns=ASKED_NS, after_ns=0)
+    if asked:
+        return asked
     if _was_busy(case.anchor):
         return []
     moved = case.near(HANDOVER, Relation.SUBJECT, before_ns=HANDOVER_NS, after_ns=0)
@@ -81,7 +90,8 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     several = len(ended.clients) >= HANDOVER_CLIENTS
     again = ended.measures["again_ns"]
     alive = bool(again) and again - ended.end_ns < RESTART_NS if ended.end_ns is not None else False
-    if not refused and (alive or not (several and (alone or ended.measures["cut"]))):
+    cut = ended.measures["cut"] and ended.measures["by_server"]  # clients that end cut requests, too
+    if not refused and (alive or not (several and (alone or cut))):
         return None
     begin = before[0].begin_ns if before else ended.begin_ns
     end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
@@ -130,7 +140,8 @@ def _ended_alone(case: Case) -> bool:
     soon = refused.begin_ns - refused.measures["closed_ns"] <= SOON_NS
     last = refused.measures["talked_ns"] - refused.measures["closed_ns"] <= CLOSING_NS
     together = case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND)
-    return soon and last and not together and not case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0)
+    announced = case.near((*ASKED, *HANDOVER), Relation.SUBJECT, HANDOVER_NS, 0)
+    return soon and last and not together and not announced
 
 
 def _last_one_ended(case: Case) -> Diagnosis | None:

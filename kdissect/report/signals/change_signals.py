@@ -122,9 +122,18 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
             own = subjects.equal(name)
             for rise in _distinct_rises(timed, own, grid, context.end_ns, least):
                 reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
-                yield _signal(kind, name, timed, own, rise, others, reaction)
+                signal = _signal(kind, name, timed, own, rise, others, reaction)
+                if not _is_told(signal):
+                    continue
+                yield signal
                 if kind == "latency_rose":
                     yield from _load(name, timed, own, rise)
+
+
+def _is_told(signal: Signal) -> bool:
+    """Return whether the requests that the signal names rose: else others began, and are slow at first."""
+    before, after = (signal.measures[name] for name in ("before_ns", "after_ns"))
+    return before > 0 and np.log2(max(after, 1) / before) >= OTHER_OCTAVES
 
 
 def _timed(context: SignalContext, grid: Grid) -> Timed:

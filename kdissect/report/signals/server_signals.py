@@ -1,17 +1,19 @@
-"""Signals about servers: silent while requests waited, connections that ended together, attempts refused.
+"""Signals about servers: how they fall silent, end, and refuse.
 
 server_silent       no byte from the server on any connection for a second or more, while requests of
 two or more connections waited
 connections_ended   most connections of the server ended within a moment, and their clients went on
 attempts_refused    attempts to connect that the server's host refused
+shutdown_asked      a broker asked the controller to take its partitions over, as brokers with ZooKeeper do
 """
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
+from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.findings import Evidence
@@ -23,7 +25,7 @@ from kdissect.report.signals.named_rows import server_rows
 from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.waiting import Waiting, located_waits, waiting_text, who_waits
-from kdissect.report.timeline.signal_tables import REPLIES, WAITS
+from kdissect.report.timeline.signal_tables import PACE, REPLIES, WAITS
 from kdissect.report.wording import counted
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
@@ -31,6 +33,7 @@ SERVER_KINDS = (
     SignalKind("server_silent", "no byte from a server while requests waited", SignalCounts.WAITS),
     SignalKind("connections_ended", "most connections of a server ended together", SignalCounts.CUT),
     SignalKind("attempts_refused", "attempts to connect were refused", SignalCounts.ATTEMPTS),
+    SignalKind("shutdown_asked", "a broker announced its end to the controller", SignalCounts.NOTHING),
 )
 
 SECOND = 10**9
@@ -51,6 +54,7 @@ WENT_ON_NS = SECOND // 20
 AROUND_NS = 10 * SECOND
 """How far before and after a silence the pace of the other brokers is looked at."""
 
+NODE_ID = re.compile(r"[0-9]{1,9}")
 APART_NS = 15 * SECOND
 """Refused attempts with less than this between them are of one spell: clients back off for seconds."""
 
@@ -60,6 +64,22 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
     yield from _silences(context)
     yield from _ends(context)
     yield from _refusals(context)
+    yield from _shutdowns(context)
+
+
+def _shutdowns(context: SignalContext) -> Iterator[Signal]:
+    """Yield a signal for each time a broker asked for its shutdown; its client id is its node id."""
+    pace = context.table(PACE)
+    asked = pace.filter(pace.present("api_key") & (pace.ints("api_key") == ApiKey.CONTROLLED_SHUTDOWN))
+    for client_id, begin in zip(asked.values("client_id"), asked.ints("first_ns").tolist(), strict=True):
+        if NODE_ID.fullmatch(client_id or ""):
+            name = context.servers.of_node(int(client_id))
+            yield make_signal(
+                "shutdown_asked",
+                (SubjectKind.SERVER, name),
+                (begin, begin),
+                f"{name} asked the controller to take its partitions over, at {format_clock(begin)}",
+            )
 
 
 def _silences(context: SignalContext) -> Iterator[Signal]:

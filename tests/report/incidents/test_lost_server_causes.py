@@ -9,6 +9,7 @@ from tests.helpers.loud_incidents import seconds_of, warnings
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
+from tests.helpers.told_metadata import tell
 
 MOMENT_S = 15
 
@@ -47,6 +48,37 @@ def test_a_broker_that_died(at_s: float, length_s: float, tmp_path: Path) -> Non
     assert "until the end of the capture" in incident.headline
 
 
+@pytest.mark.parametrize(
+    ("client_id", "cause"), [("2", "broker_stopped"), ("3", "broker_killed"), ("2" * 5000, "broker_killed")]
+)
+def test_a_broker_that_asked_the_controller_for_its_shutdown(
+    client_id: str, cause: str, tmp_path: Path
+) -> None:
+    """Brokers with ZooKeeper ask, and end so soon that no client learns of it before."""
+    story = dies(2, MOMENT_S, 30)
+    line = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id=client_id, at_ms=100)
+    line.call(
+        1000 * MOMENT_S - 30,
+        20,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        3,
+        {"broker_id": 2, "broker_epoch": 7},
+        {"error_code": 0, "remaining_partitions": []},
+    )
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == (cause, name_of(2))
+    assert ("it asked for its shutdown" in incident.speaks_for) == (cause == "broker_stopped")
+
+
+def test_clients_that_close_their_connections_in_the_midst_of_requests_are_no_death(tmp_path: Path) -> None:
+    """They end in good order, and each is seen at another broker for a moment more."""
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 14_960 else 3, seconds=15.2)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 2].ask(14_999, ApiKey.METADATA, 1, {"topics": []})
+        lines[client, 2].close(15_000 + number / 10)
+    assert "broker_killed" not in {one.cause for one in analyzed(story, tmp_path).incidents}
+
+
 def test_a_broker_that_was_gone_before_the_capture_began(tmp_path: Path) -> None:
     story, _ = cluster(lambda node, _: None if node == 2 else 3, seconds=20)
     story.lines = [line for line in story.lines if line.server[0] != "10.0.0.2"]
@@ -54,6 +86,24 @@ def test_a_broker_that_was_gone_before_the_capture_began(tmp_path: Path) -> None
     incident = warnings(story, tmp_path)[0]
     assert (incident.cause, incident.subject.name) == ("broker_down", name_of(2))
     assert "is down since the capture began or before: 120 attempts" in incident.headline
+
+
+@pytest.mark.parametrize(("at_ms", "follows"), [(8_000, True), (45_000, False)])
+def test_partitions_that_move_long_after_a_broker_was_down(
+    at_ms: float, follows: bool, tmp_path: Path
+) -> None:
+    """It was started after the capture was, and leads again until something else happens."""
+    story, lines = cluster(lambda node, _: None if node == 2 else 3, seconds=60)
+    story.lines = [line for line in story.lines if line.server[0] != "10.0.0.2"]
+    refuse(story, 2, 100, 6_000)
+    again = story.connect("10.1.0.1", ("10.0.0.2", 9092), client_id=PRODUCERS[0], at_ms=6_500)
+    for produced_ms in range(6_600, 60_000, 150):
+        produce(again, produced_ms, took_ms=3, partition=2, offset=produced_ms)
+    for told_ms, leader in ((6_800, 2), (at_ms, 3)):
+        tell(lines[PRODUCERS[1], 1], told_ms, "orders", {0: (leader, 5 + leader, (1, 2, 3))})
+    down = next(one for one in analyzed(story, tmp_path).incidents if one.cause == "broker_down")
+    moved = f"1 partition moved from {name_of(2)} to {name_of(3)}"
+    assert any(moved in told for told in down.consequences) == follows
 
 
 def test_a_port_at_which_nobody_listens_is_no_broker_that_is_down(tmp_path: Path) -> None:
