@@ -27,6 +27,8 @@ from tests.bench.control_group import ControlGroup, control_group
 POLL_SECONDS = 0.1
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 SAID_AT_MOST = 2_000  # characters of what a command said before it failed
+OWN_KERNELS = "NUMBA_CACHE_DIR"
+"""Set by the kernels that this process has loaded. A command chooses its own, in the cache that it is given."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def run_in(group: ControlGroup | None, command: list[str], environment: dict[str
         group.entering(command) if group else command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=os.environ | environment,
+        env={name: value for name, value in os.environ.items() if name != OWN_KERNELS} | environment,
     )
     watch = Watch(process.pid, group)
     assert process.stderr is not None
