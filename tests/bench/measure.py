@@ -28,7 +28,7 @@ POLL_SECONDS = 0.1
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 SAID_AT_MOST = 2_000  # characters of what a command said before it failed
 OWN_KERNELS = "NUMBA_CACHE_DIR"
-"""Set by the kernels that this process has loaded. A command chooses its own, in the cache that it is given."""
+"""Set when this process loads kernels. A command chooses its own, in the cache that it is given."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _handover(case: Case) -> list[Signal]:
 
     An election shortly before is none if the server was still at work when its connections ended.
     """
-    asked = case.near(ASKED, Relation.SUBJECT, before_ns=ASKED_NS, after_ns=0)
+    asked = _asked(case)
     if asked:
         return asked
     if _was_busy(case.anchor):
@@ -81,6 +81,16 @@ def _handover(case: Case) -> list[Signal]:
     before = [signal for signal in moved if signal.begin_ns < case.anchor.begin_ns - SECOND // 20]
     known = sum(signal.measures["clients"] + signal.measures["replicas"] for signal in before)
     return sorted(before, key=lambda signal: signal.begin_ns) if known >= HANDOVER_CLIENTS else []
+
+
+def _asked(case: Case) -> list[Signal]:
+    """Return the requests for the shutdown by which the server ended, without those of an earlier one."""
+    begin_ns = case.anchor.begin_ns
+    ends = case.near(("connections_ended", "attempts_refused"), Relation.SUBJECT, ASKED_NS, 0)
+    again = [one.measures.get("again_ns", one.end_ns or 0) for one in ends]
+    back_ns = max((time for time in again if time <= begin_ns), default=0)
+    asked = case.near(ASKED, Relation.SUBJECT, ASKED_NS, 0)
+    return [signal for signal in asked if back_ns < signal.begin_ns <= begin_ns]
 
 
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:

@@ -70,6 +70,26 @@ def test_a_broker_that_asked_the_controller_for_its_shutdown(
     assert ("it asked for its shutdown" in incident.speaks_for) == (cause == "broker_stopped")
 
 
+def test_a_broker_that_dies_after_it_was_stopped_and_is_back(tmp_path: Path) -> None:
+    """Its second end is not the one that it asked for."""
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 9_960 else 3, seconds=60)
+    asking = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id="2", at_ms=100)
+    body = {"broker_id": 2, "broker_epoch": 7}
+    answer = {"error_code": 0, "remaining_partitions": []}
+    asking.call(9_970, 20, ApiKey.CONTROLLED_SHUTDOWN, 3, body, answer)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 2].close(10_000 + number / 10, by_client=False)
+        line = story.connect(f"10.1.0.{number + 1}", ("10.0.0.2", 9092), client_id=client, at_ms=20_100)
+        for at_ms in range(20_200, 39_900, 150):
+            produce(line, at_ms, took_ms=3, partition=2, offset=at_ms)
+        line.ask(39_999, 3, 1, {"topics": []})
+        line.close(40_000 + number / 10, by_client=False, reset=True)
+    refuse(story, 2, 10_020, 20_000)
+    refuse(story, 2, 40_020, 60_000)
+    found = [(one.cause, one.subject.name) for one in warnings(story, tmp_path)]
+    assert sorted(found) == [("broker_killed", name_of(2)), ("broker_stopped", name_of(2))]
+
+
 def test_clients_that_close_their_connections_in_the_midst_of_requests_are_no_death(tmp_path: Path) -> None:
     """They end in good order, and each is seen at another broker for a moment more."""
     story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 14_960 else 3, seconds=15.2)
