@@ -114,13 +114,13 @@ def test_processor_time_counts_a_process_that_nobody_looked_at(monkeypatch: pyte
     assert run([sys.executable, "-c", careless]).processor_seconds >= 0.5
 
 
-@pytest.mark.usefixtures("with_and_without_a_group")
 def test_a_command_chooses_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a first run with an empty cache would find those of this process, and make none."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/elsewhere")
     run([sys.executable, "-c", "import os, sys; sys.exit('NUMBA_CACHE_DIR' in os.environ)"])
 
 
+@pytest.mark.usefixtures("with_and_without_a_group")
 def test_a_command_that_fails_says_why() -> None:
     with pytest.raises(CommandFailed, match="failed: no such day"):
         run([sys.executable, "-c", "raise SystemExit('no such day')"])

@@ -131,7 +131,7 @@ CAUSES = (
         anchors=("connections_ended",),
         judge=brokers_stopped,
         links=FOLLOWS_A_LOST_SERVER,
-        needs="as broker_killed, and before that, leadership moved away or it asked for its shutdown; "
+        needs="as broker_killed, but leadership moved away before, or the broker asked for its shutdown; "
         "several are one incident if each is back before the next one is stopped",
         against="no sign of a handover: it was killed",
         means="The broker was shut down in good order: somebody or something stopped or restarted it.",

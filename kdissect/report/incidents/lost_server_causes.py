@@ -1,7 +1,7 @@
 """Causes that lie with a server that is gone: it was killed, it was stopped, or it is down.
 
 broker_killed     its connections ended together, attempts are refused, nothing moved before
-broker_stopped    the same, and leadership moved away before that, or the server asked for it
+broker_stopped    the same, but leadership moved away before, or the server asked for its shutdown
 broker_down       attempts are refused, and the capture does not show how it ended
 """
 
@@ -50,7 +50,7 @@ def broker_killed(case: Case) -> Diagnosis | None:
 
 
 def broker_stopped(case: Case) -> Diagnosis | None:
-    """Connections of a server ended together after leadership had moved away."""
+    """Connections of a server ended together after a handover."""
     before = _handover(case)
     if not before:
         return None
@@ -68,7 +68,7 @@ def _was_busy(ended: Signal) -> bool:
 
 
 def _handover(case: Case) -> list[Signal]:
-    """Return signals of a handover: the server asked for it, or no longer leads or coordinates and answers.
+    """Return signals of a handover: a request for it, or that the server no longer leads or coordinates.
 
     An election shortly before is none if the server was still at work when its connections ended.
     """
@@ -84,7 +84,7 @@ def _handover(case: Case) -> list[Signal]:
 
 
 def _asked(case: Case) -> list[Signal]:
-    """Return the requests for the shutdown by which the server ended, without those of an earlier one."""
+    """Return the requests for this shutdown of the server, without those before it was back from another."""
     begin_ns = case.anchor.begin_ns
     ends = case.near(("connections_ended", "attempts_refused"), Relation.SUBJECT, ASKED_NS, 0)
     again = [one.measures.get("again_ns", one.end_ns or 0) for one in ends]

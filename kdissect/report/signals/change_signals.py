@@ -123,17 +123,17 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
             for rise in _distinct_rises(timed, own, grid, context.end_ns, least):
                 reaction = _reaction(fetches, name if kind == "latency_rose" else None, rise)
                 signal = _signal(kind, name, timed, own, rise, others, reaction)
-                if not _is_told(signal):
+                if not _has_risen(signal):
                     continue
                 yield signal
                 if kind == "latency_rose":
                     yield from _load(name, timed, own, rise)
 
 
-def _is_told(signal: Signal) -> bool:
-    """Return whether the requests that the signal names rose: else others began, and are slow at first."""
+def _has_risen(signal: Signal) -> bool:
+    """Return whether the requests that the signal names take longer; if not, others began, slow at first."""
     before, after = (signal.measures[name] for name in ("before_ns", "after_ns"))
-    return before > 0 and np.log2(max(after, 1) / before) >= OTHER_OCTAVES
+    return 0 < before * 2**OTHER_OCTAVES <= after
 
 
 def _timed(context: SignalContext, grid: Grid) -> Timed:

@@ -122,8 +122,8 @@ class ClientFacts:
         beats = sort_rows(CALLS, calls.filter(is_beat))
         rows = self._context.facts.rows(beats).tolist()
         spans: dict[tuple[str, int], MemberLine] = {}
-        calls_of = beats.dicts("group_id", "connection", "api_key", "first_ns", "last_ns")
-        for call, row, client in zip(calls_of, rows, self._callers(beats), strict=True):
+        found = beats.dicts("group_id", "connection", "api_key", "first_ns", "last_ns")
+        for call, row, client in zip(found, rows, self._callers(beats), strict=True):
             key = call["group_id"], call["connection"]
             by_heartbeat = call["api_key"] in EPOCH_HEARTBEATS
             shares = call["api_key"] == ApiKey.SHARE_GROUP_HEARTBEAT

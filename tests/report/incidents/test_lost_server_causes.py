@@ -48,6 +48,14 @@ def test_a_broker_that_died(at_s: float, length_s: float, tmp_path: Path) -> Non
     assert "until the end of the capture" in incident.headline
 
 
+def ask_for_shutdown(story: Story, at_ms: float, client_id: str = "2") -> None:
+    """Have broker 2 ask the controller, which is broker 1."""
+    line = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id=client_id, at_ms=100)
+    body = {"broker_id": 2, "broker_epoch": 7}
+    answer = {"error_code": 0, "remaining_partitions": []}
+    line.call(at_ms, 20, ApiKey.CONTROLLED_SHUTDOWN, 3, body, answer)
+
+
 @pytest.mark.parametrize(
     ("client_id", "cause"), [("2", "broker_stopped"), ("3", "broker_killed"), ("2" * 5000, "broker_killed")]
 )
@@ -56,15 +64,7 @@ def test_a_broker_that_asked_the_controller_for_its_shutdown(
 ) -> None:
     """Brokers with ZooKeeper ask, and end so soon that no client learns of it before."""
     story = dies(2, MOMENT_S, 30)
-    line = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id=client_id, at_ms=100)
-    line.call(
-        1000 * MOMENT_S - 30,
-        20,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        3,
-        {"broker_id": 2, "broker_epoch": 7},
-        {"error_code": 0, "remaining_partitions": []},
-    )
+    ask_for_shutdown(story, 1000 * MOMENT_S - 30, client_id)
     incident = warnings(story, tmp_path)[0]
     assert (incident.cause, incident.subject.name) == (cause, name_of(2))
     assert ("it asked for its shutdown" in incident.speaks_for) == (cause == "broker_stopped")
@@ -73,10 +73,7 @@ def test_a_broker_that_asked_the_controller_for_its_shutdown(
 def test_a_broker_that_dies_after_it_was_stopped_and_is_back(tmp_path: Path) -> None:
     """Its second end is not the one that it asked for."""
     story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 9_960 else 3, seconds=60)
-    asking = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id="2", at_ms=100)
-    body = {"broker_id": 2, "broker_epoch": 7}
-    answer = {"error_code": 0, "remaining_partitions": []}
-    asking.call(9_970, 20, ApiKey.CONTROLLED_SHUTDOWN, 3, body, answer)
+    ask_for_shutdown(story, 9_970)
     for number, client in enumerate(PRODUCERS):
         lines[client, 2].close(10_000 + number / 10, by_client=False)
         line = story.connect(f"10.1.0.{number + 1}", ("10.0.0.2", 9092), client_id=client, at_ms=20_100)
