@@ -27,15 +27,27 @@ ArrayColumn: TypeAlias = NumberColumn | CodedText | Bools
 
 
 class LateColumns(dict[str, list[ArrayColumn]]):
-    """Parts of columns by name, each made when it is first asked for."""
+    """Parts of columns by name, each made when it is first asked for.
 
-    def __init__(self, make: Callable[[str], list[ArrayColumn]]) -> None:
+    `sources` have what the columns are made of. That of a column that is kept goes: both would take twice the
+    memory. Columns without sources can be made once only.
+    """
+
+    def __init__(
+        self, make: Callable[[str], list[ArrayColumn]], sources: dict[str, Any] | None = None
+    ) -> None:
         super().__init__()
-        self._make = make
+        self._make, self._sources = make, sources
 
     def __missing__(self, name: str) -> list[ArrayColumn]:
         self[name] = parts = self._make(name)
+        if self._sources is not None:
+            self._sources.pop(name)
         return parts
+
+    def unkept(self, name: str) -> list[ArrayColumn]:
+        """Return the parts of a column, and keep none that can be made again."""
+        return self[name] if name in self or self._sources is None else self._make(name)
 
 
 class ArrayBatch:
@@ -50,6 +62,13 @@ class ArrayBatch:
         if len(parts) > 1:
             parts[:] = [join_columns(parts)]
         return parts[0]
+
+    def unkept(self, name: str) -> ArrayColumn:
+        """Return a column that is read once: it takes no memory afterwards, if it can be made again."""
+        if not isinstance(self.parts, LateColumns):
+            return self.column(name)
+        parts = self.parts.unkept(name)
+        return join_columns(parts) if len(parts) > 1 else parts[0]
 
     def __getitem__(self, name: str) -> pa.Array:
         """Return a column as Arrow has it."""
@@ -82,7 +101,14 @@ class ArrayBatch:
 
     def choose(self, rows: Int64s) -> "ArrayBatch":
         """Return some rows as a batch."""
-        return ArrayBatch(LateColumns(lambda name: [self.column(name).take(rows)]), self.schema, len(rows))
+        return self._late(lambda name: [self.column(name).take(rows)], len(rows))
+
+    def choose_few(self, rows: Int64s) -> "ArrayBatch":
+        """Return few of many rows as a batch: this one keeps no column for them."""
+        return self._late(lambda name: [self.unkept(name).take(rows)], len(rows))
+
+    def _late(self, make: Callable[[str], list[ArrayColumn]], rows: int) -> "ArrayBatch":
+        return ArrayBatch(LateColumns(make), self.schema, rows)
 
 
 def array_batch(

@@ -8,6 +8,7 @@ import pytest
 
 from kdissect.tables.array_batch import (
     ArrayBatch,
+    ArrayColumn,
     LateColumns,
     array_batch,
     join_batches,
@@ -76,6 +77,32 @@ def test_columns_that_nobody_asks_for_are_not_made() -> None:
     assert some.select(["text"]).to_pylist() == [{"text": "c"}, {"text": "b"}]
     assert made == ["text"]
     assert late.to_pylist() == ROWS.to_pylist()
+
+
+def test_columns_that_are_read_once_are_not_kept() -> None:
+    whole = array_batch(ROWS, SCHEMA)
+    sources, made = dict.fromkeys(SCHEMA.names), list[str]()
+
+    def make(name: str) -> list[ArrayColumn]:
+        made.append(name)
+        return [whole.column(name).take(np.arange(at, at + 1)) for at in range(ROWS.num_rows)]
+
+    batch = ArrayBatch(LateColumns(make, sources), SCHEMA, ROWS.num_rows)
+    few = batch.choose_few(np.array([4, 0]))
+    assert few["text"].to_pylist() == ["c", "b"]
+    assert list_column(batch.unkept("text")) == ROWS["text"].to_pylist()
+    assert (made, list(batch.parts), list(sources)) == (["text"] * 2, [], list(SCHEMA.names))
+    kept = batch.column("text")
+    assert batch.unkept("text") is kept
+    assert list_column(kept) == ROWS["text"].to_pylist()
+    assert (len(made), "text" in sources) == (3, False)
+
+
+def test_columns_that_cannot_be_made_again_are_kept() -> None:
+    whole = array_batch(ROWS, SCHEMA)
+    late = whole.choose(np.arange(2))
+    assert late.unkept("text") is late.column("text")
+    assert whole.unkept("text") is whole.column("text")
 
 
 def test_a_row_of_arrays_is_that_of_arrow() -> None:

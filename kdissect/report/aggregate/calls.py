@@ -124,7 +124,7 @@ def classes_with(exchanges: TableColumns, count: str) -> Bools:
 def _class_counts(exchanges: TableColumns) -> dict[str, AnyColumn]:
     classes, (latency, sound) = exchange_classes(exchanges), sound_latencies(exchanges)
     if not are_many(exchanges.rows):
-        return measured(CALLS, classes, _measures(exchanges, latency, sound))
+        return measured(CALLS, classes, _measures(exchanges, latency, sound).__getitem__)
     counts = loops.new_counts(classes.count)
     loops.add_up_calls(
         *map(

@@ -110,6 +110,11 @@ class TableColumns:
         is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
         return self.text(name) if is_text else self.arrow(name)
 
+    def unkept(self, name: str) -> pa.Array | CodedText | NumberColumn:
+        """Return a column as `column` does, for who reads it once (see `ArrayBatch.unkept`)."""
+        own = None if self._arrays is None else self._arrays.unkept(name)
+        return own if isinstance(own, CodedText | NumberColumn) else self.column(name)
+
     def plain(self, name: str, rows: Int64s) -> pa.Array:
         """Return some rows of a column, texts as texts."""
         column = self.column(name)
@@ -167,6 +172,10 @@ class TableColumns:
         return TableColumns(
             self.table.take(pa.array(rows)) if self._arrays is None else self._arrays.choose(rows)
         )
+
+    def take_few(self, rows: Int64s) -> "TableColumns":
+        """Return few of many rows: of the others, no column is kept in memory."""
+        return self.take(rows) if self._arrays is None else TableColumns(self._arrays.choose_few(rows))
 
     def values(self, name: str) -> list[Any]:
         """Return a column as Python has it."""

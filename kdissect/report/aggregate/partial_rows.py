@@ -4,7 +4,7 @@ Rows are arrays, with codes in place of texts: they become a table of Arrow when
 its rows. As tables of Arrow in between they took a fifth of the time for figures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -44,19 +44,21 @@ def make_table(
     A measure is a column of whole numbers, a mask to count, or numbers with the mask of those that are
     present.
     """
-    return part_table(part, {**keys, **measured(part, groups, measures)})
+    return part_table(part, {**keys, **measured(part, groups, measures.__getitem__)})
 
 
-def measured(part: PartialTable, groups: RowGroups, measures: Mapping[str, Measure]) -> dict[str, AnyColumn]:
-    """Return the sums and extremes of `make_table`."""
+def measured(
+    part: PartialTable, groups: RowGroups, measure: Callable[[str], Measure]
+) -> dict[str, AnyColumn]:
+    """Return the sums and extremes of `make_table`, from the measure of each name, one after the other."""
     columns: dict[str, AnyColumn] = {}
     for name in part.sums:
-        values = measures[name]
+        values = measure(name)
         columns[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
     for names, extreme in ((part.lowest, lowest_by_group), (part.highest, highest_by_group)):
         for name in names:
-            measure = measures[name]
-            values, present = measure if isinstance(measure, tuple) else (measure, every_row(len(measure)))
+            own = measure(name)
+            values, present = own if isinstance(own, tuple) else (own, every_row(len(own)))
             columns[name] = extreme(groups, np.asarray(values, np.int64), present)
     return columns
 
@@ -109,8 +111,7 @@ def plain_rows(part: PartialTable, rows: pa.Table | ArrayBatch) -> pa.Table:
 def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> ArrayBatch:
     """Return the rows of some tables of one kind, none if there is no table.
 
-    Columns become arrays when somebody asks for them. A column of Arrow is given up then: both would take
-    twice the memory.
+    Columns become arrays when somebody asks for them.
     """
     filled = [rows for rows in tables if rows.num_rows]
     if not filled:
@@ -122,14 +123,14 @@ def join_rows(part: PartialTable, tables: Sequence[pa.Table | ArrayBatch]) -> Ar
 
     def make(name: str) -> list[ArrayColumn]:
         parts: list[ArrayColumn] = []
-        for source in sources.pop(name):
+        for source in sources[name]:
             if isinstance(source, ArrayBatch):
                 parts += source.parts[name]
             else:
                 parts.append(unpack_column(*source, kinds[name]))
         return parts
 
-    return ArrayBatch(LateColumns(make), part.schema, sum(rows.num_rows for rows in filled))
+    return ArrayBatch(LateColumns(make, sources), part.schema, sum(rows.num_rows for rows in filled))
 
 
 def _source(rows: pa.Table | ArrayBatch, name: str) -> ArrayBatch | tuple[pa.ChunkedArray, pa.Field]:
@@ -202,12 +203,13 @@ def roll_up_groups(
         for name, kind in (*part.keys, *part.first)
     }
     absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
-    measures: dict[str, Measure] = {}
-    for name in part.sums:
-        measures[name] = _addends(columns[name]) if name in columns else absent[1]
-    for name in (*part.lowest, *part.highest):
-        measures[name] = whole_numbers(columns[name]) if name in columns else absent
-    return make_table(part, groups, taken, measures)
+
+    def measure(name: str) -> Measure:
+        if name in part.sums:
+            return _addends(columns[name]) if name in columns else absent[1]
+        return whole_numbers(columns[name]) if name in columns else absent
+
+    return part_table(part, {**taken, **measured(part, groups, measure)})
 
 
 def _addends(column: AnyColumn) -> Int64s | Bools:

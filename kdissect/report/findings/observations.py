@@ -251,11 +251,12 @@ def find_observations(
 ) -> tuple[Observations, int]:
     """Return the observations, and how many were left out."""
     columns = partial.columns(FINDING_INPUTS)
-    first_ns, kept = columns.ints("first_ns"), np.arange(columns.rows)
-    if columns.rows > MAX_OBSERVATIONS:
-        kept = np.lexsort((first_ns, -columns.ints("exchanges")))[:MAX_OBSERVATIONS]
-    rows = kept[np.argsort(first_ns[kept], kind="stable")]
-    return Observations(columns, rows, facts, topics), columns.rows - len(kept)
+    omitted = max(columns.rows - MAX_OBSERVATIONS, 0)
+    if omitted:
+        most = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))[:MAX_OBSERVATIONS]
+        columns = columns.take_few(most)
+    rows = np.argsort(columns.ints("first_ns"), kind="stable")
+    return Observations(columns, rows, facts, topics), omitted
 
 
 def _order_moments(observations: list[Observation], first_ns: Int64s) -> None:

@@ -18,10 +18,10 @@ from kdissect.protocol.api_keys import (
     ApiKey,
 )
 from kdissect.protocol.api_mask import in_apis
-from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.aggregate.partial_rows import sort_rows
+from kdissect.report.aggregate.group_sums import highest_values, lowest_values
+from kdissect.report.aggregate.grouping import Codes, RowGroups, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_tables import CALLS, TOPIC_FLOWS, PartialTable
-from kdissect.report.signals.named_rows import client_rows, topic_rows
+from kdissect.report.signals.named_rows import NamedRows, client_rows, rows_by_name, topic_rows
 from kdissect.report.signals.server_names import FETCHER
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import COMMITTED, LOAD, PACE
@@ -96,47 +96,54 @@ class ClientFacts:
 
     def _callers_of(self, apis: Collection[int]) -> set[str]:
         calls = self._context.table(CALLS)
-        return set(self._callers(calls.filter(in_apis(calls.ints("api_key"), apis))))
+        callers = self._callers(calls.filter(in_apis(calls.ints("api_key"), apis)))
+        return set(callers.present())
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:
         """Return the groups that each client names in its requests."""
         calls = self._context.table(CALLS)
         calls = calls.filter(calls.present("group_id"))
+        callers, groups = self._callers(calls), calls.text("group_id")
+        first = group_rows(Codes(callers.of, len(callers.names)), encode(groups)).first
         found: dict[str, set[str]] = defaultdict(set)
-        for client, group in zip(self._callers(calls), calls.values("group_id"), strict=True):
-            found[client].add(group)
+        for client, group in zip(callers.of[first].tolist(), groups.take(first).tolist(), strict=True):
+            found[callers.names[client]].add(str(group))
         return found
 
-    def _callers(self, calls: TableColumns) -> list[str]:
+    def _callers(self, calls: TableColumns) -> NamedRows:
         """Return the client of each call."""
-        rows = self._context.facts.rows(calls)
-        hosts = self._context.facts.column_at("client_host", rows).to_pylist()
-        return list(map(client_text, calls.values("client_id"), hosts))
+        facts = self._context.facts
+        hosts = facts.columns.text("client_host").take(facts.rows(calls))
+        return rows_by_name(client_text, calls.text("client_id"), hosts)
 
     @cached_property
     def member_lines(self) -> dict[str, list[MemberLine]]:
         """Return the connections with heartbeats by group, in the order of their first heartbeats."""
         calls = self._context.table(CALLS)
         is_beat = in_apis(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id")
-        beats = sort_rows(CALLS, calls.filter(is_beat))
-        rows = self._context.facts.rows(beats).tolist()
-        spans: dict[tuple[str, int], MemberLine] = {}
-        found = beats.dicts("group_id", "connection", "api_key", "first_ns", "last_ns")
-        for call, row, client in zip(found, rows, self._callers(beats), strict=True):
-            key = call["group_id"], call["connection"]
-            by_heartbeat = call["api_key"] in EPOCH_HEARTBEATS
-            shares = call["api_key"] == ApiKey.SHARE_GROUP_HEARTBEAT
-            line = MemberLine(client, *key, row, call["first_ns"], call["last_ns"], by_heartbeat, shares)
-            known = spans.get(key, line)
-            spans[key] = line._replace(
-                first_ns=min(line.first_ns, known.first_ns), last_ns=max(line.last_ns, known.last_ns)
-            )
+        beats = calls.filter(is_beat)
+        members = group_rows(*(encode(beats.column(name)) for name in ("group_id", "connection")))
+        begins = lowest_values(members, beats.ints("first_ns"))
+        ends = highest_values(members, beats.ints("last_ns"))
+        last = beats.take(_last_calls(beats, members))
+        rows, callers = self._context.facts.rows(last), self._callers(last)
+        values = zip(
+            callers.of.tolist(),
+            *(last.values(name) for name in ("group_id", "connection", "api_key")),
+            *(numbers.tolist() for numbers in (rows, begins, ends)),
+            strict=True,
+        )
         lines: dict[str, list[MemberLine]] = defaultdict(list)
-        for line in sorted(spans.values(), key=lambda line: (line.first_ns, line.connection)):
-            if line.row >= 0:
-                lines[line.group].append(line)
-        return lines
+        for client, group, connection, api, row, first_ns, last_ns in values:
+            leaves, shares = api in EPOCH_HEARTBEATS, api == ApiKey.SHARE_GROUP_HEARTBEAT
+            if row >= 0:
+                line = callers.names[client], group, connection, row, first_ns, last_ns, leaves, shares
+                lines[group].append(MemberLine(*line))
+        return {
+            group: sorted(own, key=lambda line: (line.first_ns, line.connection))
+            for group, own in lines.items()
+        }
 
     @cached_property
     def written(self) -> dict[str, set[str]]:
@@ -172,12 +179,12 @@ class ClientFacts:
         flows = self._context.table(TOPIC_FLOWS)
         well = (flows.ints("errors") == 0) & ~in_apis(flows.ints("api_key"), SUBSCRIPTIONS)
         flows = flows.filter(well)
-        names = topic_rows(flows, self._context.topics)
+        callers, names = self._callers(flows), topic_rows(flows, self._context.topics)
         until: dict[tuple[str, str], int] = {}
         for client, name, last_ns in zip(
-            self._callers(flows), names.of.tolist(), flows.ints("last_ns").tolist(), strict=True
+            callers.of.tolist(), names.of.tolist(), flows.ints("last_ns").tolist(), strict=True
         ):
-            key = client, names.names[name]
+            key = callers.names[client], names.names[name]
             until[key] = max(last_ns, until.get(key, 0))
         return until
 
@@ -259,3 +266,10 @@ class ClientFacts:
         times = self._activity.get(client, ())
         at = bisect_right(times, time_ns)
         return int(times[at]) if at < len(times) else None
+
+
+def _last_calls(calls: TableColumns, groups: RowGroups) -> Int64s:
+    """Return the call of each group that is the last by client and API."""
+    order = np.lexsort((calls.ints("api_key"), calls.text("client_id").ranks(), groups.of))
+    is_last = np.diff(groups.of[order], append=groups.count) > 0
+    return order[is_last]

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.report.aggregate.grouping import TableColumns, map_distinct, name_distinct
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.server_names import ServerNames
 from kdissect.report.wording import client_text
+from kdissect.tables.coded_text import CodedText, NumberColumn
 
 
 class NamedRows(NamedTuple):
@@ -47,7 +49,12 @@ class NamedRows(NamedTuple):
 
 def name_rows(columns: TableColumns, pair: tuple[str, str], name: Callable[[Any, Any], str]) -> NamedRows:
     """Return the rows of a table by the name that `name` makes of a pair of columns."""
-    texts, of = map_distinct(name, *map(columns.column, pair))
+    return rows_by_name(name, *map(columns.column, pair))
+
+
+def rows_by_name(name: Callable[[Any, Any], str], *pair: pa.Array | CodedText | NumberColumn) -> NamedRows:
+    """Return rows by the name that `name` makes of two columns."""
+    texts, of = map_distinct(name, *pair)
     names = tuple(sorted(set(texts)))
     number = {text: at for at, text in enumerate(names)}
     return NamedRows(np.array([number[text] for text in texts], np.int64)[of], names)

@@ -5,7 +5,7 @@ import pytest
 from kdissect.report.aggregate.partial_tables import CALLS, LATENCIES, TOPIC_FLOWS
 from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
-from kdissect.report.partials import summarise
+from kdissect.report.partials import from_arrow, summarise, to_arrow
 from kdissect.report.query import alike_connections as module
 from kdissect.report.query.alike_connections import add_up_alike
 from kdissect.report.query.call_table import CallTable
@@ -98,6 +98,14 @@ def test_each_row_goes_to_one_of_its_kind(monkeypatch, part):
     for of, row in zip(added.of.tolist(), values, strict=True):
         for name, _ in part.keys:
             assert name == "connection" or row[name] == added.columns.values(name)[of]
+
+
+def test_columns_of_rows_that_are_added_up_stay_packed(monkeypatch):
+    monkeypatch.setattr(module, "are_many", lambda _rows: True)
+    monkeypatch.setattr(module, "FEWER", 1)
+    partial = from_arrow([to_arrow(partial_of(), packed=True)])
+    assert add_up_alike(CALLS, partial, read_connection_facts(partial)) is not None
+    assert list(partial.columns(CALLS).table.parts) == ["connection"]
 
 
 def test_connections_that_all_differ_are_not_added_up(monkeypatch):

@@ -1,11 +1,17 @@
 """Groups, topics and activity of clients, from the tables of a report."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kdissect.protocol.error_codes import ErrorCode
-from kdissect.report.signals.client_names import BROKERS_OWN
+from kdissect.report.partials import summarise
+from kdissect.report.query.connection_facts import read_connection_facts
+from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
+from tests.helpers.paper_capture import MS
+from tests.helpers.report_rows import HEARTBEAT, PRODUCE, connection, exchange_of, tables
 from tests.helpers.told_capture import Story
 from tests.helpers.told_groups import analyzed, heartbeat, join, produce
 
@@ -35,6 +41,34 @@ def test_a_client_that_was_there_before_is_not_dated_to_its_begin(tmp_path: Path
     summary = analyzed(story, tmp_path)
     (signal,) = (one for one in summary.signals if one.kind == "records_oversized")
     assert abs(signal.begin_ns - summary.capture.first_time_ns - 12_002_000_000) < 10**6
+
+
+def test_a_connection_has_one_line_for_each_group_that_its_client_is_in() -> None:
+    ends = [connection(at, client_host=f"10.1.0.{at}", client_id="c") for at in (1, 2)]
+    beats = [
+        exchange_of(2, 0, HEARTBEAT, 5, MS, client_id="c", group_id="first"),
+        exchange_of(2, 1, HEARTBEAT, 9, MS, client_id="c", group_id="first", api_version=3),
+        exchange_of(2, 2, HEARTBEAT, 7, MS, client_id="c", group_id="second"),
+        exchange_of(1, 0, HEARTBEAT, 6, MS, client_id="c", group_id="first"),
+        exchange_of(1, 1, PRODUCE, 1, MS, client_id="c", group_id="first"),
+        exchange_of(99, 0, HEARTBEAT, 4, MS, client_id="c", group_id="first"),
+    ]
+    partial = summarise(tables(beats, [], ends))
+    facts = ClientFacts(
+        cast(Any, SimpleNamespace(table=partial.columns, facts=read_connection_facts(partial)))
+    )
+    found = [
+        (group, line.client, line.connection, line.row, (line.last_ns - line.first_ns) // MS)
+        for group, lines in facts.member_lines.items()
+        for line in lines
+    ]
+    assert sorted(found) == [
+        ("first", "c at 10.1.0.1", 1, 0, 1),
+        ("first", "c at 10.1.0.2", 2, 1, 5),
+        ("second", "c at 10.1.0.2", 2, 1, 1),
+    ]
+    assert [line.connection for line in facts.member_lines["first"]] == [2, 1]
+    assert facts.groups["c at 10.1.0.2"] == {"first", "second"}
 
 
 def test_the_groups_of_a_client_stand_beside_its_refusals(tmp_path: Path) -> None:
