@@ -161,8 +161,11 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
     is_cut = context.facts.columns.ints("cut_bytes") > 0
     for line in lines:
         begun[line.client] = max(line.first_ns, begun.get(line.client, line.first_ns))
+    closed_ns = context.connections.closed_ns
     for line in lines:
-        ended = context.last_seen(line.connection)
+        ended = int(closed_ns[line.row])
+        if context.end_ns < min(line.last_ns + soonest_ns, ended + UNREAD_NS):
+            continue  # the capture ends before anybody can have noticed
         if line.leaves_by_heartbeat and is_cut[line.row]:
             continue
         if ended - line.last_ns > HEARTBEAT_NS or context.closed_by_server(line.row):
