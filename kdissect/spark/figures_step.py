@@ -33,6 +33,7 @@ from kdissect.tables.engine_facts import EngineFacts
 from kdissect.tables.filters import TCP_TABLES, TableBatches
 
 MERGED_AT = 12  # partials that are merged at a time, of about 1 MB each
+FEW_ROWS = 100  # of the tables of a partial: so many of these as above count as one
 HANDED_OVER = 8 << 20  # bytes of messages, at most, unless one exchange has more
 
 
@@ -122,16 +123,19 @@ class _Figures:
 
     def __init__(self, grid: Grid | None, steps: Grid | None) -> None:
         self._grid, self._steps = grid, steps
-        self._merged, self._pending = EMPTY, list[Partial]()
+        self._merged, self._pending, self._waiting = EMPTY, list[Partial](), 0
 
     def add(self, tables: TablesTogether) -> None:
         """Count a batch of tables."""
-        self._pending.append(pack_partial(summarise(tables, self._grid, self._steps)))
-        if len(self._pending) == MERGED_AT:
+        counted = summarise(tables, self._grid, self._steps)
+        self._pending.append(pack_partial(counted))
+        has_few = sum(rows.num_rows for rows in counted.tables.values()) < FEW_ROWS
+        self._waiting += 1 if has_few else MERGED_AT
+        if self._waiting >= MERGED_AT**2:
             self._merged = self.sum()
 
     def sum(self) -> Partial:
         """Return what was counted, and let go of it."""
         partials = deque([self._merged, *self._pending])
-        self._merged, self._pending = EMPTY, []
+        self._merged, self._pending, self._waiting = EMPTY, [], 0
         return merge(partials.popleft() for _ in range(len(partials)))

@@ -1,6 +1,6 @@
 """Figures of one task: the same with a process beside it, for all kinds of connections and filters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.report.partials import from_arrow
+from kdissect.report.aggregate.partial_tables import CALLS
+from kdissect.report.partials import Partial, from_arrow, merge
 from kdissect.report.timeline.grid import MAX_STEPS, SIGNAL_STEPS, Grid, grid_over
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.spark import consumer_process, figures_step, tasks
@@ -20,7 +21,9 @@ from kdissect.tables import message_columns
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.filters import Filter
 from tests.helpers.in_batches import pieces_of
+from tests.helpers.paper_capture import MS
 from tests.helpers.recorded import CAPTURES
+from tests.helpers.report_rows import PRODUCE, exchange_of, tables
 from tests.helpers.tiers import spread
 
 EVERY = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
@@ -115,3 +118,22 @@ def test_signals_are_the_same_with_the_figures_of_a_page_and_without() -> None:
     with_page = signal_tables(page)
     assert with_page == signal_tables(None)
     assert with_page["replica_states"]
+
+
+@pytest.mark.parametrize(("few", "merges"), [(0, 4), (1 << 20, 1)])
+def test_small_partials_are_merged_more_at_a_time(
+    few: int, merges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged: list[Partial] = []
+
+    def noted(partials: Iterable[Partial]) -> Partial:
+        merged.append(merge(partials))
+        return merged[-1]
+
+    monkeypatch.setattr(figures_step, "FEW_ROWS", few)
+    monkeypatch.setattr(figures_step, "merge", noted)
+    monkeypatch.setattr(figures_step, "coalesce_batches", lambda batches: batches)
+    batches = [tables([exchange_of(at, 0, PRODUCE, at, MS)], [], []) for at in range(40)]
+    total = figures_step.figures_of(batches, None, None)
+    assert total.columns(CALLS).ints("exchanges").sum() == 40
+    assert len(merged) == merges

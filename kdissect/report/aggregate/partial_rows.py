@@ -4,7 +4,7 @@ Rows are arrays, with codes in place of texts: they become a table of Arrow when
 its rows. As tables of Arrow in between they took a fifth of the time for figures.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -163,12 +163,26 @@ def key_order(part: PartialTable, columns: TableColumns) -> Int64s | None:
     return None if (order == np.arange(len(order))).all() else order
 
 
+class UnkeptColumns(Mapping[str, AnyColumn]):
+    """Columns of rows that are added up, one after the other; those of `twice` are read twice, and kept."""
+
+    def __init__(self, columns: TableColumns, twice: Collection[str] = ()) -> None:
+        self._columns, self._twice = columns, twice
+
+    def __getitem__(self, name: str) -> AnyColumn:
+        return self._columns.column(name) if name in self._twice else self._columns.unkept(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns.table.schema.names)
+
+    def __len__(self) -> int:
+        return len(self._columns.table.schema.names)
+
+
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
     """Return one row for all rows that share the keys; the order of the result is unspecified."""
-    columns = TableColumns(table)
-    return roll_up_columns(
-        part, {field.name: columns.column(field.name) for field in part.schema}, table.num_rows
-    )
+    keys = {name for name, _ in part.keys} | {*part.order}
+    return roll_up_columns(part, UnkeptColumns(TableColumns(table), keys), table.num_rows)
 
 
 def join_leaders(part: PartialTable, tables: Sequence[ArrayBatch], apart: bool) -> ArrayBatch:

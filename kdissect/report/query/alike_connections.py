@@ -7,39 +7,26 @@ be ranked in seven ways. They take 0.1 s to be added up to a dozen, and those ar
 Their columns are added up one after the other, and stay packed.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.jit.many_rows import are_many
-from kdissect.report.aggregate.column_rows import AnyColumn
 from kdissect.report.aggregate.group_sums import first_rows
 from kdissect.report.aggregate.grouping import Codes, TableColumns, group_rows
-from kdissect.report.aggregate.partial_rows import column_codes, key_order, roll_up_groups
+from kdissect.report.aggregate.partial_rows import (
+    UnkeptColumns,
+    column_codes,
+    key_order,
+    roll_up_groups,
+)
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.partials import CONNECTION, Partial
 from kdissect.report.query.connection_facts import ConnectionFacts
 
 FEWER = 4
 """Rows are added up if so many connections or more are alike on average."""
-
-
-class _UnkeptColumns(Mapping[str, AnyColumn]):
-    """The columns of a large table, none of which is kept."""
-
-    def __init__(self, columns: TableColumns) -> None:
-        self._columns = columns
-
-    def __getitem__(self, name: str) -> AnyColumn:
-        return self._columns.unkept(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.table.schema.names)
-
-    def __len__(self) -> int:
-        return len(self._columns.table.schema.names)
 
 
 class AlikeRows(NamedTuple):
@@ -64,7 +51,7 @@ def add_up_alike(part: PartialTable, partial: Partial, facts: ConnectionFacts) -
     keys = (column_codes(columns.unkept(name)) for name, _ in part.keys if name != CONNECTION)
     groups = group_rows(Codes(of_kind, kinds.bound), *keys)
     first = first_rows(groups, [columns.ints(CONNECTION)])
-    added = TableColumns(roll_up_groups(part, _UnkeptColumns(columns), groups, first))
+    added = TableColumns(roll_up_groups(part, UnkeptColumns(columns), groups, first))
     order = key_order(part, added)
     if order is None:
         return AlikeRows(added, groups.of)

@@ -54,6 +54,13 @@ def test_rows_of_arrow_and_of_arrays_meet() -> None:
     assert sorted(map(tuple, (row.values() for row in sums)), key=str) == [("a", 3), ("b", 4), (None, 2)]
 
 
+def test_only_columns_that_are_read_twice_are_unpacked_for_good() -> None:
+    columns = dict(zip(TALLY.schema.names, [["b", None, "b"], *[[1, 2, 3]] * 5], strict=True))
+    rows = join_rows(TALLY, [packed_rows(TALLY, array_rows(TALLY, pa.table(columns, TALLY.schema)))])
+    assert roll_up(TALLY, rows).num_rows == 2
+    assert set(rows.parts) == {name for name, _ in TALLY.keys} | {*TALLY.order}
+
+
 def test_a_table_keeps_few_texts_that_its_rows_do_not_have() -> None:
     texts = CodedText(np.array([2]), pa.array([str(number) for number in range(100)]))
     columns: dict[str, AnyColumn] = {name: np.array([0]) for name in TALLY.schema.names} | {"who": texts}
