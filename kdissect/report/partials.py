@@ -45,7 +45,12 @@ from kdissect.report.aggregate.row_limits import is_spent, keeps_first_half, lim
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
-from kdissect.report.timeline.count_side_tables import count_events, count_replica_states, count_shares
+from kdissect.report.timeline.count_side_tables import (
+    count_events,
+    count_replica_states,
+    count_shares,
+    count_shutdowns,
+)
 from kdissect.report.timeline.count_signals import count_signals
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
@@ -115,7 +120,7 @@ def summarise(
     if grid is not None or steps is not None:
         parts |= count_events(tables)
     if steps is not None:
-        parts |= count_replica_states(tables) | count_shares(tables)
+        parts |= count_replica_states(tables) | count_shares(tables) | count_shutdowns(tables)
     if "exchanges" in tables:
         exchanges, partitions = (
             TableColumns(tables["exchanges"]),

@@ -48,6 +48,7 @@ from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 from kdissect.tables.share_acknowledgements import share_acknowledgement_rows
+from kdissect.tables.shutdown_requests import shutdown_request_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -75,7 +76,11 @@ class Paired(NamedTuple):
     messages: CarriedSides | None = None
 
 
-SIDE_TABLES = {"replica_sets": replica_set_rows, "share_acknowledgements": share_acknowledgement_rows}
+SIDE_TABLES = {
+    "replica_sets": replica_set_rows,
+    "share_acknowledgements": share_acknowledgement_rows,
+    "shutdown_requests": shutdown_request_rows,
+}
 """Tables made from a batch and its rows of exchanges, beside the public ones."""
 
 

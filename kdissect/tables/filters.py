@@ -47,7 +47,14 @@ TCP_TABLES = {"tcp_steps": "begin_ns", "tcp_spans": "end_ns"}
 """The tables about TCP, with the column of the latest time of a row."""
 
 EVENT_TABLES = frozenset(
-    ("group_events", "transaction_events", "records", "replica_sets", "share_acknowledgements")
+    (
+        "group_events",
+        "transaction_events",
+        "records",
+        "replica_sets",
+        "share_acknowledgements",
+        "shutdown_requests",
+    )
 )
 """Tables whose rows come with their exchanges, as those of `partitions` do."""
 

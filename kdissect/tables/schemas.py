@@ -103,6 +103,7 @@ ON_REQUEST = frozenset(
         "ends",
         "replica_sets",
         "share_acknowledgements",
+        "shutdown_requests",
         "tcp_steps",
         "tcp_spans",
     }
@@ -149,6 +150,9 @@ SHARE_ACKNOWLEDGEMENTS = _table(
     request_packet=INT64,
     response_packet=INT64,
 )
+
+# Brokers that ask the controller to let them end: see `tables.shutdown_requests`.
+SHUTDOWN_REQUESTS = _table(connection=INT64, ordinal=INT64, node_id=INT32, time_ns=INT64)
 
 # The behaviour of TCP: a row for each direction of a connection and step of time, and for each time of
 # standstill. Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.

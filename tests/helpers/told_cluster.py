@@ -83,3 +83,22 @@ def replicate(story: Story, pace: Pace, seconds: float = 30) -> None:
                 request = {"replica_id": follower, "max_wait_ms": 500, "min_bytes": 1, "topics": []}
                 line.call(at_ms, held, ApiKey.FETCH, 7, request, {"responses": []})
                 at_ms += held + reaction
+
+
+def ask_controller(line: Line, at_ms: float, node: int, version: int = 3) -> None:
+    """Have a broker with ZooKeeper ask the controller to let it end."""
+    answer = {"error_code": 0, "remaining_partitions": []}
+    line.call(at_ms, 20, ApiKey.CONTROLLED_SHUTDOWN, version, {"broker_id": node}, answer)
+
+
+def heartbeat(line: Line, at_ms: float, node: int, wants_end: bool, version: int = 1) -> None:
+    """Have a broker with KRaft send a heartbeat to the controller, in which it may ask to end."""
+    body = {
+        "broker_id": node,
+        "broker_epoch": 7,
+        "current_metadata_offset": 100,
+        "want_fence": False,
+        "want_shut_down": wants_end,
+    }
+    answer = {"is_caught_up": True, "is_fenced": False, "should_shut_down": wants_end}
+    line.call(at_ms, 4, ApiKey.BROKER_HEARTBEAT, version, body, answer)

@@ -41,7 +41,7 @@ BY_SERVER = 0.6
 def broker_killed(case: Case) -> Diagnosis | None:
     """Connections of a server ended together, or its last one did, and nothing announced it."""
     if case.anchor.kind == "attempts_refused":
-        return _last_one_ended(case) if _ended_alone(case) else None
+        return _last_one_ended(case, "died") if _closed_last(case) and not _announced(case) else None
     if _handover(case):
         return None
     if _was_busy(case.anchor):
@@ -50,7 +50,9 @@ def broker_killed(case: Case) -> Diagnosis | None:
 
 
 def broker_stopped(case: Case) -> Diagnosis | None:
-    """Connections of a server ended together after a handover."""
+    """Connections of a server ended together after a handover, or its last one after it asked to end."""
+    if case.anchor.kind == "attempts_refused":
+        return _last_one_ended(case, "was stopped") if _closed_last(case) and _asked(case) else None
     before = _handover(case)
     if not before:
         return None
@@ -144,18 +146,22 @@ def _refused(case: Case) -> list[Signal]:
     return [*own, *(signal for signal in unused if case.anchor.begin_ns <= signal.begin_ns <= again)]
 
 
-def _ended_alone(case: Case) -> bool:
-    """Return whether a server closed its last connection, and refused the next one, without a handover."""
+def _closed_last(case: Case) -> bool:
+    """Return whether a server closed its last connection, and soon refused the next one."""
     refused = case.anchor
     soon = refused.begin_ns - refused.measures["closed_ns"] <= SOON_NS
     last = refused.measures["talked_ns"] - refused.measures["closed_ns"] <= CLOSING_NS
     together = case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND)
-    announced = case.near((*ASKED, *HANDOVER), Relation.SUBJECT, HANDOVER_NS, 0)
-    return soon and last and not together and not announced
+    return soon and last and not together
 
 
-def _last_one_ended(case: Case) -> Diagnosis | None:
-    """Return that a server died of which hardly any connection is in the capture."""
+def _announced(case: Case) -> bool:
+    """Return whether a server asked for its shutdown, or a handover was seen shortly before."""
+    return bool(_asked(case) or case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0))
+
+
+def _last_one_ended(case: Case, verb: str) -> Diagnosis | None:
+    """Return that a server died or was stopped of which hardly any connection is in the capture."""
     down = _refuses(case)
     if down is None:
         return None
@@ -163,18 +169,22 @@ def _last_one_ended(case: Case) -> Diagnosis | None:
     name, attempts = capitalized(refused.subject.name), counted(refused.measures["attempts"], "attempt")
     back = f" and was back after {format_duration(down.end_ns - ended)}" if down.end_ns else ""
     until = "" if down.end_ns else " until the end of the capture"
+    asked = _asked(case)
+    reason = "it asked for its shutdown" if asked else "no partition moved away before its connection ended"
     return down._replace(
         begin_ns=ended,
-        headline=f"{name} died at {format_clock(ended)}{back}: it closed its last connection, and {attempts} "
-        f"to connect {'was' if refused.measures['attempts'] == 1 else 'were'} refused{until}",
-        speaks_for=("no partition moved away before its connection ended", *down.speaks_for),
-        speaks_against=("few connections show it: it may have been stopped in good order",),
+        headline=f"{name} {verb} at {format_clock(ended)}{back}: it closed its last connection, and "
+        f"{attempts} to connect {'was' if refused.measures['attempts'] == 1 else 'were'} refused{until}",
+        core=(*down.core, *asked),
+        speaks_for=(reason, *down.speaks_for),
+        speaks_against=() if asked else ("few connections show it: it may have been stopped in good order",),
     )
 
 
 def broker_down(case: Case) -> Diagnosis | None:
     """A server refuses attempts to connect, and the capture does not show how it ended."""
-    return None if _ended_alone(case) else _refuses(case)
+    is_told = _closed_last(case) and (_asked(case) or not _announced(case))
+    return None if is_told else _refuses(case)
 
 
 def _refuses(case: Case) -> Diagnosis | None:

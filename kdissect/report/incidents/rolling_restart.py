@@ -13,13 +13,14 @@ from kdissect.text import format_clock, format_duration
 
 MOST_IN_TURN = 50
 NAMED = 3
+TOGETHER = "connections_ended"
 
 
 def brokers_stopped(case: Case) -> Diagnosis | None:
     """A broker was stopped in good order, alone or in turn with others."""
     own = broker_stopped(case)
-    if own is None:
-        return None
+    if own is None or case.anchor.kind != TOGETHER:
+        return own
     chain = _in_turn(case, own)
     return _joined(chain) if len(chain) > 1 else own
 
@@ -28,7 +29,7 @@ def _in_turn(case: Case, own: Diagnosis) -> list[Diagnosis]:
     """Return the brokers that were stopped in turn with one, and that one, in the order of time."""
     stopped = [own]
     for signal in case.signals:
-        if signal.kind == case.anchor.kind and signal.subject != own.subject:
+        if signal.kind == TOGETHER and signal.subject != own.subject:
             other = broker_stopped(case.beside(signal))
             if other is not None:
                 stopped.append(other)

@@ -4,16 +4,16 @@ server_silent       no byte from the server on any connection for a second or mo
 two or more connections waited
 connections_ended   most connections of the server ended within a moment, and their clients went on
 attempts_refused    attempts to connect that the server's host refused
-shutdown_asked      a broker asked the controller to take its partitions over, as brokers with ZooKeeper do
+shutdown_asked      a broker asked the controller to take its partitions over and to let it end
 """
 
-import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
-from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
+from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.model.findings import Evidence
@@ -25,7 +25,7 @@ from kdissect.report.signals.named_rows import server_rows
 from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.waiting import Waiting, located_waits, waiting_text, who_waits
-from kdissect.report.timeline.signal_tables import PACE, REPLIES, WAITS
+from kdissect.report.timeline.signal_tables import REPLIES, SHUTDOWNS, WAITS
 from kdissect.report.wording import counted
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
@@ -54,7 +54,9 @@ WENT_ON_NS = SECOND // 20
 AROUND_NS = 10 * SECOND
 """How far before and after a silence the pace of the other brokers is looked at."""
 
-NODE_ID = re.compile(r"[0-9]{1,9}")
+ASKS_AGAIN_NS = 5 * SECOND
+"""A broker that waits for its end asks again with each heartbeat, every 2 s."""
+
 APART_NS = 15 * SECOND
 """Refused attempts with less than this between them are of one spell: clients back off for seconds."""
 
@@ -68,12 +70,17 @@ def server_signals(context: SignalContext) -> Iterator[Signal]:
 
 
 def _shutdowns(context: SignalContext) -> Iterator[Signal]:
-    """Yield a signal for each time a broker asked for its shutdown; its client id is its node id."""
-    pace = context.table(PACE)
-    asked = pace.filter(pace.present("api_key") & (pace.ints("api_key") == ApiKey.CONTROLLED_SHUTDOWN))
-    for client_id, begin in zip(asked.values("client_id"), asked.ints("first_ns").tolist(), strict=True):
-        if NODE_ID.fullmatch(client_id or ""):
-            name = context.servers.of_node(int(client_id))
+    """Yield a signal for each time a broker asked for its shutdown, however often it asked again."""
+    asked: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for node_id, first, last in context.values(SHUTDOWNS, "node_id", "first_ns", "last_ns"):
+        if node_id is not None:
+            asked[node_id].append((first, last))
+    for node_id, times in asked.items():
+        name, asked_ns = context.servers.of_node(node_id), 0
+        for begin, last in sorted(times):
+            again, asked_ns = begin - asked_ns < ASKS_AGAIN_NS, last
+            if again:
+                continue
             yield make_signal(
                 "shutdown_asked",
                 (SubjectKind.SERVER, name),

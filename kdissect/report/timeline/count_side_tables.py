@@ -1,4 +1,4 @@
-"""Tables that are counted without exchanges: events of groups and transactions, replicas, share groups.
+"""Tables that are counted without exchanges: events of groups and transactions, replicas, and what is rare.
 
 Their rows are few. Batches of them are gathered before they are counted, since each costs milliseconds of
 calls, however few its rows are.
@@ -14,7 +14,7 @@ from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.exchange_columns import connection_ends, connection_rows, make_timeline_table
-from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES
+from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES, SHUTDOWNS
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
 from kdissect.tables.array_batch import ArrayBatch
 
@@ -69,3 +69,14 @@ def count_shares(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, A
     columns |= {name: told.column("time_ns") for name in ("first_ns", "last_ns", "order_ns")}
     columns["messages"] = np.ones(told.rows, np.int64)
     return {SHARES.name: limit_rows(SHARES, make_timeline_table(SHARES, columns))}
+
+
+def count_shutdowns(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
+    """Return the rows of SHUTDOWNS, if there are `shutdown_requests`."""
+    if "shutdown_requests" not in tables or not tables["shutdown_requests"].num_rows:
+        return {}
+    asked = TableColumns(tables["shutdown_requests"])
+    columns: dict[str, AnyColumn] = {name: asked.column("time_ns") for name in ("first_ns", "last_ns")}
+    columns |= {"node_id": asked.column("node_id"), "second": asked.ints("time_ns") // SECOND}
+    columns["messages"] = np.ones(asked.rows, np.int64)
+    return {SHUTDOWNS.name: limit_rows(SHUTDOWNS, make_timeline_table(SHUTDOWNS, columns))}

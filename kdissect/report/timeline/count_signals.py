@@ -48,7 +48,7 @@ from kdissect.tables.column_values import every_row
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
 
-SIGNAL_SOURCES = ("ends", "replica_sets", "share_acknowledgements", *EVENTS)
+SIGNAL_SOURCES = ("ends", "replica_sets", "share_acknowledgements", "shutdown_requests", *EVENTS)
 """The optional tables that the tables of signals are counted from."""
 
 FASTEST_NS = 200_000

@@ -146,6 +146,17 @@ SHARES = PartialTable(
 )
 """Records that members of share groups get, accept, give back and refuse."""
 
+SHUTDOWNS = PartialTable(
+    "shutdowns",
+    keys=(("node_id", INT32), ("second", INT64)),  # since the epoch
+    sums=("messages",),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+    most=10_000,
+    spare=(("second",), ("node_id",)),
+)
+"""Requests of brokers to let them end, by the second."""
+
 COMMITTED = replace(
     POSITIONS, name="committed_positions", order=POSITIONS.order[:3], first=POSITIONS.first[:3]
 )
@@ -153,5 +164,16 @@ COMMITTED = replace(
 
 SIGNAL_TABLES = {
     part.name: part
-    for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, REPLICA_STATES, SHARES, COMMITTED)
+    for part in (
+        SIGNAL_GRID,
+        PACE,
+        REPLIES,
+        WAITS,
+        LOAD,
+        READS,
+        REPLICA_STATES,
+        SHARES,
+        SHUTDOWNS,
+        COMMITTED,
+    )
 }

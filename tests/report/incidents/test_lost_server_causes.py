@@ -7,7 +7,7 @@ import pytest
 from kdissect.protocol.api_keys import ApiKey
 from tests.helpers.loud_incidents import seconds_of, warnings
 from tests.helpers.told_capture import Story
-from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
+from tests.helpers.told_cluster import PRODUCERS, ask_controller, cluster, heartbeat, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
 from tests.helpers.told_metadata import tell
 
@@ -48,26 +48,36 @@ def test_a_broker_that_died(at_s: float, length_s: float, tmp_path: Path) -> Non
     assert "until the end of the capture" in incident.headline
 
 
-def ask_for_shutdown(story: Story, at_ms: float, client_id: str = "2") -> None:
-    """Have broker 2 ask the controller, which is broker 1."""
-    line = story.connect("10.0.0.2", ("10.0.0.1", 9092), client_id=client_id, at_ms=100)
-    body = {"broker_id": 2, "broker_epoch": 7}
-    answer = {"error_code": 0, "remaining_partitions": []}
-    line.call(at_ms, 20, ApiKey.CONTROLLED_SHUTDOWN, 3, body, answer)
+def ask_for_shutdown(story: Story, at_ms: float, node: int = 2) -> None:
+    """Have a broker ask the controller, which is broker 1."""
+    ask_controller(story.connect(f"10.0.0.{node}", ("10.0.0.1", 9092), client_id="anything"), at_ms, node)
 
 
-@pytest.mark.parametrize(
-    ("client_id", "cause"), [("2", "broker_stopped"), ("3", "broker_killed"), ("2" * 5000, "broker_killed")]
-)
-def test_a_broker_that_asked_the_controller_for_its_shutdown(
-    client_id: str, cause: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("node", "cause"), [(2, "broker_stopped"), (3, "broker_killed")])
+def test_a_broker_that_asked_the_controller_for_its_shutdown(node: int, cause: str, tmp_path: Path) -> None:
     """Brokers with ZooKeeper ask, and end so soon that no client learns of it before."""
     story = dies(2, MOMENT_S, 30)
-    ask_for_shutdown(story, 1000 * MOMENT_S - 30, client_id)
+    ask_for_shutdown(story, 1000 * MOMENT_S - 30, node)
     incident = warnings(story, tmp_path)[0]
     assert (incident.cause, incident.subject.name) == (cause, name_of(2))
     assert ("it asked for its shutdown" in incident.speaks_for) == (cause == "broker_stopped")
+
+
+@pytest.mark.parametrize(("wants_end", "cause"), [(True, "broker_stopped"), (False, "broker_killed")])
+def test_a_broker_that_asked_for_its_shutdown_in_a_heartbeat(
+    wants_end: bool, cause: str, tmp_path: Path
+) -> None:
+    """Brokers with KRaft send heartbeats to a controller that is no broker, and ask in one of them."""
+    story = dies(2, MOMENT_S, 30)
+    line = story.connect("10.0.0.2", ("10.0.0.9", 9093), client_id="2")
+    for at_ms in range(1_000, 1000 * MOMENT_S - 1_000, 2_000):
+        heartbeat(line, at_ms, 2, wants_end=False)
+    for at_ms in (1000 * MOMENT_S - 900, 1000 * MOMENT_S - 30):
+        heartbeat(line, at_ms, 2, wants_end)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == (cause, name_of(2))
+    assert ("it asked for its shutdown" in incident.speaks_for) == wants_end
+    assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S - 0.9 * wants_end, abs=0.05)
 
 
 def test_a_broker_that_dies_after_it_was_stopped_and_is_back(tmp_path: Path) -> None:
@@ -85,6 +95,31 @@ def test_a_broker_that_dies_after_it_was_stopped_and_is_back(tmp_path: Path) -> 
     refuse(story, 2, 40_020, 60_000)
     found = [(one.cause, one.subject.name) for one in warnings(story, tmp_path)]
     assert sorted(found) == [("broker_killed", name_of(2)), ("broker_stopped", name_of(2))]
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "cause", "headline"),
+    [
+        (0, "broker_killed", "died at"),
+        (40, "broker_stopped", "was stopped at"),
+    ],
+)
+def test_a_broker_with_one_connection_that_asked_for_its_end_long_before(
+    asked_s: float, cause: str, headline: str, tmp_path: Path
+) -> None:
+    """The controller let it wait for longer than a handover takes."""
+    story, _ = cluster(lambda node, _: None if node == 3 else 3, seconds=80)
+    story.lines = [line for line in story.lines if line.server[0] != "10.0.0.3"]
+    line = story.connect("10.1.0.1", ("10.0.0.3", 9092), client_id=PRODUCERS[0], at_ms=10)
+    for at_ms in range(50, 60_000, 150):
+        produce(line, at_ms, took_ms=3, partition=3, offset=at_ms)
+    line.close(60_001, by_client=False)
+    refuse(story, 3, 60_100, 80_000)
+    if asked_s:
+        ask_for_shutdown(story, 1000 * asked_s, 3)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == (cause, name_of(3))
+    assert f"{headline} " in incident.headline
 
 
 def test_clients_that_close_their_connections_in_the_midst_of_requests_are_no_death(tmp_path: Path) -> None:

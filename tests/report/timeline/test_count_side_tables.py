@@ -8,9 +8,16 @@ from kdissect.report.timeline.count_side_tables import (
     count_events,
     count_replica_states,
     count_shares,
+    count_shutdowns,
 )
 from kdissect.report.timeline.grid import Grid
-from kdissect.tables.schemas import ENDS, GROUP_EVENTS, REPLICA_SETS, SHARE_ACKNOWLEDGEMENTS
+from kdissect.tables.schemas import (
+    ENDS,
+    GROUP_EVENTS,
+    REPLICA_SETS,
+    SHARE_ACKNOWLEDGEMENTS,
+    SHUTDOWN_REQUESTS,
+)
 
 GRID = Grid(0, 10, 10)
 EVENT = {"connection": 7, "ordinal": 1, "event": "join", "group_id": "readers", "time_ns": 5}
@@ -47,6 +54,8 @@ def test_nothing_is_counted_of_empty_tables():
     assert count_replica_states(empty) == count_replica_states({}) == {}
     nothing = {"share_acknowledgements": SHARE_ACKNOWLEDGEMENTS.empty_table()}
     assert count_shares(nothing) == count_shares({}) == {}
+    unasked = {"shutdown_requests": SHUTDOWN_REQUESTS.empty_table()}
+    assert count_shutdowns(unasked) == count_shutdowns({}) == {}
 
 
 def test_a_replica_set_is_one_row_however_often_it_is_told():
@@ -71,3 +80,10 @@ def test_acknowledgements_add_up_by_second_and_kind_with_the_host_of_their_conne
         "10.1.0.2",
     )
     assert (first["first_ns"], first["last_ns"], second["second"]) == (3, 5, 2)
+
+
+def test_requests_to_end_add_up_by_node_and_second():
+    told = [{"node_id": node, "time_ns": time} for node, time in ((2, 5), (2, 3), (3, 4), (2, 2_000_000_000))]
+    (rows,) = count_shutdowns({"shutdown_requests": pa.Table.from_pylist(told, SHUTDOWN_REQUESTS)}).values()
+    found = [tuple(row[name] for name in ("node_id", "messages", "first_ns")) for row in rows.to_pylist()]
+    assert sorted(found) == [(2, 1, 2_000_000_000), (2, 2, 3), (3, 1, 4)]

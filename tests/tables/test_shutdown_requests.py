@@ -1,0 +1,62 @@
+"""Brokers that ask to end: with ZooKeeper by a request of its own, with KRaft in one of many heartbeats."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.spark import tasks
+from kdissect.tables.build import dissect_batches
+from tests.helpers.told_capture import Story
+from tests.helpers.told_cluster import ask_controller, heartbeat
+
+
+def asked(story: Story, tmp_path: Path) -> list[dict[str, Any]]:
+    """Return the rows that the messages of a story lead to."""
+    seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
+    pieces = list(tasks.scan_step([pa.record_batch({"split": [0]})], seen.splits, ()))
+    name = "shutdown_requests"
+    batches = dissect_batches(pieces, seen.splits, wanted=(name,))
+    return pa.Table.from_batches([tables[name] for tables in batches if name in tables]).to_pylist()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_only_heartbeats_that_ask_for_an_end_are_rows(version: int, tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect(client_id="2")
+    for at_ms, wants in ((10, False), (2_010, True), (2_060, True), (2_070, False)):
+        heartbeat(line, at_ms, 2, wants, version)
+    rows = asked(story, tmp_path)
+    assert [(row["node_id"], row["ordinal"]) for row in rows] == [(2, 1), (2, 2)]
+    assert rows[1]["time_ns"] - rows[0]["time_ns"] == pytest.approx(50_000_000, abs=1_000_000)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_controlled_shutdown_is_a_row(version: int, tmp_path: Path) -> None:
+    story = Story()
+    ask_controller(story.connect(client_id="anything"), 10, 3, version)
+    assert [row["node_id"] for row in asked(story, tmp_path)] == [3]
+
+
+@pytest.mark.parametrize("node_id", [-1, -(1 << 31)])
+def test_a_node_that_cannot_be_is_no_row(node_id: int, tmp_path: Path) -> None:
+    story = Story()
+    heartbeat(story.connect(client_id="2"), 10, node_id, True)
+    assert asked(story, tmp_path) == []
+
+
+def test_a_heartbeat_that_ends_before_its_node_is_no_row(tmp_path: Path) -> None:
+    """Those that end before the field with the wish say nothing of it either."""
+    story = Story()
+    line = story.connect(client_id="2")
+    heartbeat(line, 10, 2, True)
+    at = next(number for number, (*_, payload) in enumerate(line.sent) if payload)
+    *about, payload = line.sent[at]
+    short = 17  # behind the length: the header, and three bytes of the node
+    line.sent[at] = (*about, short.to_bytes(4, "big") + payload[4 : 4 + short])
+    line.call(20, 1, ApiKey.METADATA, 1, {"topics": []}, {"brokers": [], "topics": []})
+    assert asked(story, tmp_path) == []
