@@ -13,10 +13,10 @@ from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS, stated
 from kdissect.report.incidents.cluster_causes import CLUSTER_CAUSES
 from kdissect.report.incidents.connection_causes import CONNECTION_CAUSES
+from kdissect.report.incidents.down_causes import DOWN_CAUSES
 from kdissect.report.incidents.frozen_causes import broker_frozen
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.incidents.load_causes import LOAD_CAUSES
-from kdissect.report.incidents.lost_server_causes import broker_down
 from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.incidents.replica_causes import LATENCY, REPLICA_CAUSES, REPLICAS
 from kdissect.report.incidents.rolling_restart import brokers_stopped
@@ -137,22 +137,7 @@ CAUSES = (
         means="The broker was shut down in good order: somebody or something stopped or restarted it.",
         next="deployments and restarts at that time; controlled.shutdown.enable; how long it took to be back",
     ),
-    Cause(
-        name="broker_down",
-        layer=Layer.SERVER,
-        severity=CRITICAL,
-        anchors=("attempts_refused",),
-        judge=broker_down,
-        links=FOLLOWS_A_DOWN_SERVER,
-        needs="three or more attempts to connect to a server are refused, over a second or more, and the "
-        "capture does not show how it ended",
-        against="its connections ended together: then it died or was stopped; it talks at another address: "
-        "then it advertises a wrong one",
-        means="No process listens at the address: the broker was down before the capture began, or hardly "
-        "anybody was connected when it ended.",
-        next="whether the broker runs; whether this is still its address; the bootstrap servers of the "
-        "clients",
-    ),
+    *(cause._replace(links=FOLLOWS_A_DOWN_SERVER) for cause in DOWN_CAUSES),
     Cause(
         name="broker_frozen",
         layer=Layer.SERVER,

@@ -1,8 +1,7 @@
-"""Causes that lie with a server that is gone: it was killed, it was stopped, or it is down.
+"""Causes that lie with a server that is gone: it was killed, or it was stopped.
 
 broker_killed     its connections ended together, attempts are refused, nothing moved before
 broker_stopped    the same, but leadership moved away before, or the server asked for its shutdown
-broker_down       attempts are refused, and the capture does not show how it ended
 """
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
@@ -41,7 +40,7 @@ BY_SERVER = 0.6
 def broker_killed(case: Case) -> Diagnosis | None:
     """Connections of a server ended together, or its last one did, and nothing announced it."""
     if case.anchor.kind == "attempts_refused":
-        return _last_one_ended(case, "died") if _closed_last(case) and not _announced(case) else None
+        return _last_one_ended(case, "died") if closed_last(case) and not announced(case) else None
     if _handover(case):
         return None
     if _was_busy(case.anchor):
@@ -52,7 +51,7 @@ def broker_killed(case: Case) -> Diagnosis | None:
 def broker_stopped(case: Case) -> Diagnosis | None:
     """Connections of a server ended together after a handover, or its last one after it asked to end."""
     if case.anchor.kind == "attempts_refused":
-        return _last_one_ended(case, "was stopped") if _closed_last(case) and _asked(case) else None
+        return _last_one_ended(case, "was stopped") if closed_last(case) and shutdown_requests(case) else None
     before = _handover(case)
     if not before:
         return None
@@ -74,9 +73,9 @@ def _handover(case: Case) -> list[Signal]:
 
     An election shortly before is none if the server was still at work when its connections ended.
     """
-    asked = _asked(case)
-    if asked:
-        return asked
+    requests = shutdown_requests(case)
+    if requests:
+        return requests
     if _was_busy(case.anchor):
         return []
     moved = case.near(HANDOVER, Relation.SUBJECT, before_ns=HANDOVER_NS, after_ns=0)
@@ -85,14 +84,14 @@ def _handover(case: Case) -> list[Signal]:
     return sorted(before, key=lambda signal: signal.begin_ns) if known >= HANDOVER_CLIENTS else []
 
 
-def _asked(case: Case) -> list[Signal]:
+def shutdown_requests(case: Case) -> list[Signal]:
     """Return the requests for this shutdown of the server, without those before it was back from another."""
     begin_ns = case.anchor.begin_ns
     ends = case.near(("connections_ended", "attempts_refused"), Relation.SUBJECT, ASKED_NS, 0)
     again = [one.measures.get("again_ns", one.end_ns or 0) for one in ends]
     back_ns = max((time for time in again if time <= begin_ns), default=0)
-    asked = case.near(ASKED, Relation.SUBJECT, ASKED_NS, 0)
-    return [signal for signal in asked if back_ns < signal.begin_ns <= begin_ns]
+    requests = case.near(ASKED, Relation.SUBJECT, ASKED_NS, 0)
+    return [signal for signal in requests if back_ns < signal.begin_ns <= begin_ns]
 
 
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
@@ -146,7 +145,7 @@ def _refused(case: Case) -> list[Signal]:
     return [*own, *(signal for signal in unused if case.anchor.begin_ns <= signal.begin_ns <= again)]
 
 
-def _closed_last(case: Case) -> bool:
+def closed_last(case: Case) -> bool:
     """Return whether a server closed its last connection, and soon refused the next one."""
     refused = case.anchor
     soon = refused.begin_ns - refused.measures["closed_ns"] <= SOON_NS
@@ -155,21 +154,21 @@ def _closed_last(case: Case) -> bool:
     return soon and last and not together
 
 
-def _announced(case: Case) -> bool:
+def announced(case: Case) -> bool:
     """Return whether a server asked for its shutdown, or a handover was seen shortly before."""
-    return bool(_asked(case) or case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0))
+    return bool(shutdown_requests(case) or case.near(HANDOVER, Relation.SUBJECT, HANDOVER_NS, 0))
 
 
 def _last_one_ended(case: Case, verb: str) -> Diagnosis | None:
     """Return that a server died or was stopped of which hardly any connection is in the capture."""
-    down = _refuses(case)
+    down = refuses(case)
     if down is None:
         return None
     ended, refused = case.anchor.measures["closed_ns"], case.anchor
     name, attempts = capitalized(refused.subject.name), counted(refused.measures["attempts"], "attempt")
     back = f" and was back after {format_duration(down.end_ns - ended)}" if down.end_ns else ""
     until = "" if down.end_ns else " until the end of the capture"
-    asked = _asked(case)
+    asked = shutdown_requests(case)
     reason = "it asked for its shutdown" if asked else "no partition moved away before its connection ended"
     return down._replace(
         begin_ns=ended,
@@ -181,13 +180,7 @@ def _last_one_ended(case: Case, verb: str) -> Diagnosis | None:
     )
 
 
-def broker_down(case: Case) -> Diagnosis | None:
-    """A server refuses attempts to connect, and the capture does not show how it ended."""
-    is_told = _closed_last(case) and (_asked(case) or not _announced(case))
-    return None if is_told else _refuses(case)
-
-
-def _refuses(case: Case) -> Diagnosis | None:
+def refuses(case: Case) -> Diagnosis | None:
     """Return that a server refuses attempts to connect, if no connections of it were seen to end together."""
     refused = case.anchor
     lasted = refused.measures["last_ns"] - refused.begin_ns

@@ -312,6 +312,7 @@ def _refusal(context: SignalContext, name: str, rows: Int64s, opened: Int64s) ->
             "talked_ns": int(facts.last_ns[talked].max(initial=0)),
             "closed_ns": int(facts.closed_ns[closed].max(initial=0)),
             "elsewhere": int(_other_address(context, rows)),
+            "beside": int((facts.talks & (facts.first_ns <= begin + SECOND)).sum()),
         },
         clients=context.clients_of(np.flatnonzero(talked))
         or context.clients_at(rows)

@@ -153,7 +153,7 @@ def test_partitions_that_move_long_after_a_broker_was_down(
         produce(again, produced_ms, took_ms=3, partition=2, offset=produced_ms)
     for told_ms, leader in ((6_800, 2), (at_ms, 3)):
         tell(lines[PRODUCERS[1], 1], told_ms, "orders", {0: (leader, 5 + leader, (1, 2, 3))})
-    down = next(one for one in analyzed(story, tmp_path).incidents if one.cause == "broker_down")
+    down = next(one for one in analyzed(story, tmp_path).incidents if one.cause == "broker_started")
     moved = f"1 partition moved from {name_of(2)} to {name_of(3)}"
     assert any(moved in told for told in down.consequences) == follows
 
