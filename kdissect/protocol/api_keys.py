@@ -329,6 +329,13 @@ SHARE_GROUPS = frozenset(
 QUORUM_ELECTION = frozenset({ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH})
 """A controller is elected, begins and resigns (KIP-595)."""
 
+AT_CONTROLLERS = QUORUM_ELECTION | {
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.CONTROLLER_REGISTRATION,
+}
+"""Requests that only the listener of a KRaft controller gets."""
+
 ZOOKEEPER_CONTROL = frozenset(
     {
         ApiKey.LEADER_AND_ISR,

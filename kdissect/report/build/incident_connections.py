@@ -9,13 +9,11 @@ servers, or without clients, is about all of them.
 
 from typing import NamedTuple
 
-from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.model.incidents import Incident, SubjectKind
 from kdissect.report.model.summary import Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import ConnectionFacts, read_connection_facts
-from kdissect.report.signals.server_names import ServerNames
-from kdissect.report.signals.signal_context import silent_addresses
+from kdissect.report.signals.signal_context import named_servers
 from kdissect.report.wording import client_text
 
 
@@ -50,10 +48,7 @@ def _connections_between(
     hosts, ports, client_hosts, client_ids = (
         columns.values(name) for name in ("server_host", "server_port", "client_host", "client_id")
     )
-    addresses = list(zip(hosts, ports, strict=True))
-    silent = silent_addresses(addresses, columns.values("protocol"))
-    brokers = partial.table(BROKERS).to_pylist()
-    names = ServerNames(addresses, brokers, silent=silent).names(hosts, ports)
+    names = named_servers(partial, columns).names(hosts, ports)
     named = list(map(client_text, client_ids, client_hosts))
     affected = {host for name, host in zip(named, client_hosts, strict=True) if name in clients}
     rows = zip(

@@ -1,7 +1,8 @@
 """One name for each server: its node id if the capture shows it, and an address.
 
-A broker with several listeners has one name, with the address that has the most connections. Metadata names
-the listener that clients use. Other listeners, such as that of replication, belong to the one broker of their
+A broker with several listeners has one name, with the address that has the most connections, but for that at
+which it is a controller. A node that is nothing but a controller is named so. Metadata names the listener
+that clients use. Other listeners, such as that of replication, belong to the one broker of their
 host, or to the one broker that all others fetch from there as followers.
 """
 
@@ -35,11 +36,13 @@ class ServerNames:
         brokers: list[dict[str, Any]],
         fetchers: Iterable[Fetcher] = (),
         silent: Collection[Address] = (),
+        controllers: Collection[Address] = (),
     ) -> None:
         """Name `addresses` (one for each connection, or their numbers of connections).
 
         `brokers` are rows of node id, host and port, `fetchers` the connections of followers. Nobody talked
-        at `silent` addresses: they are no listener of a broker, unless Metadata says so.
+        at `silent` addresses: they are no listener of a broker, unless Metadata says so. Nodes are
+        controllers at the addresses of `controllers`.
         """
         connections = Counter(addresses)
         distinct = sorted(connections, key=lambda address: (-connections[address], str(address)))
@@ -49,12 +52,15 @@ class ServerNames:
         more = _other_listeners(listening, advertised, known, fetchers)
         self.nodes = advertised | more
         main: dict[int, Address] = {}
-        for address in (*(one for one in distinct if one in advertised), *more):
+        known_nodes = (*(one for one in distinct if one in advertised), *more)
+        for address in sorted(known_nodes, key=lambda one: one in controllers):
             main.setdefault(self.nodes[address], address)
+        of_node = {
+            node: f"{'controller' if address in controllers else 'broker'} {node} ({_text(address)})"
+            for node, address in main.items()
+        }
         self._names = {
-            address: f"broker {self.nodes[address]} ({_text(main[self.nodes[address]])})"
-            if address in self.nodes
-            else _text(address)
+            address: of_node[self.nodes[address]] if address in self.nodes else _text(address)
             for address in distinct
         }
         self._of_node = {node: self._names[address] for node, address in main.items()}

@@ -1,23 +1,24 @@
 """Inputs of signals: merged tables, facts of connections, names, and what rules found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from kdissect.array_types import Bools, Int64s
+from kdissect.protocol.api_keys import AT_CONTROLLERS
 from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers, map_distinct
 from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
-from kdissect.report.query.topic_names import Address, TopicNames
+from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.named_rows import NamedColumns, NamedRows, client_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.signal_tables import SIGNAL_GRID
+from kdissect.report.timeline.signal_tables import PACE, SIGNAL_GRID
 
 T = TypeVar("T")
 TALKING = (*KAFKA, "tls")
@@ -25,12 +26,6 @@ TALKING = (*KAFKA, "tls")
 
 
 ADDRESS = ("server_host", "server_port")
-
-
-def silent_addresses(addresses: Sequence[Address], protocols: Sequence[str | None]) -> set[Address]:
-    """Return the addresses of servers at which no connection talks."""
-    talks = {address for address, protocol in zip(addresses, protocols, strict=True) if protocol in TALKING}
-    return set(addresses) - talks
 
 
 def talking(columns: TableColumns) -> Bools:
@@ -43,6 +38,24 @@ def talking(columns: TableColumns) -> Bools:
 
 def _tuple(*values: Any) -> tuple[Any, ...]:
     return values
+
+
+def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
+    """Return the names of the servers of connections, which are the rows of `columns`."""
+    addresses, address = map_distinct(_tuple, *map(columns.column, ADDRESS))
+    counts = np.bincount(address, minlength=len(addresses)).tolist()
+    talking_at = np.bincount(address[talking(columns)], minlength=len(addresses)).tolist()
+    calling, _ = map_distinct(_tuple, *map(columns.column, (*ADDRESS, "client_id")))
+    fetchers = [((host, port), follower_of(client)) for host, port, client in calling]
+    pace = partial.columns(PACE)
+    at_controllers = pace.filter(np.isin(pace.ints("api_key"), list(AT_CONTROLLERS)))
+    return ServerNames(
+        dict(zip(addresses, counts, strict=True)),
+        partial.columns(BROKERS).dicts(),
+        [(address, node) for address, node in fetchers if node is not None],
+        {address for address, talks in zip(addresses, talking_at, strict=True) if not talks},
+        set(zip(*map(at_controllers.values, ADDRESS), strict=True)),
+    )
 
 
 class Connections(NamedTuple):
@@ -79,23 +92,10 @@ class SignalContext:
         self.addresses, self.address = map_distinct(_tuple, *map(columns.column, ADDRESS))
         """Addresses of servers, each once, and the number of that of each connection."""
         self.talks = talking(columns)
-        self.servers = self._server_names()
+        self.servers = named_servers(partial, columns)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
         self._rows: dict[tuple[PartialTable, tuple[str, ...]], list[dict[str, Any]]] = {}
         self._named_columns: dict[PartialTable, NamedColumns] = {}
-
-    def _server_names(self) -> ServerNames:
-        columns, addresses, count = self.facts.columns, self.addresses, len(self.addresses)
-        counts = np.bincount(self.address, minlength=count).tolist()
-        talking_at = np.bincount(self.address[self.talks], minlength=count).tolist()
-        calling, _ = map_distinct(_tuple, *map(columns.column, (*ADDRESS, "client_id")))
-        fetchers = [((host, port), follower_of(client)) for host, port, client in calling]
-        return ServerNames(
-            dict(zip(addresses, counts, strict=True)),
-            self.partial.columns(BROKERS).dicts(),
-            [(address, node) for address, node in fetchers if node is not None],
-            {address for address, talks in zip(addresses, talking_at, strict=True) if not talks},
-        )
 
     def shared(self, make: Callable[["SignalContext"], T]) -> T:
         """Return what `make` makes of this capture. It is made once: that takes a pass over tables."""

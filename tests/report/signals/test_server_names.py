@@ -10,6 +10,19 @@ def test_a_broker_with_two_listeners_has_one_name_with_the_busier_address():
     assert names.of_node(1) == "broker 1 (10.0.0.1:9094)"
 
 
+def test_a_broker_has_the_address_of_its_clients_and_not_that_at_which_it_is_a_controller():
+    brokers = [{"node_id": 1, "host": "127.0.0.1", "port": port} for port in (9092, 9093)]
+    addresses = {("127.0.0.1", 9092): 3, ("127.0.0.1", 9093): 40}
+    names = ServerNames(addresses, brokers, controllers=[("127.0.0.1", 9093)])
+    assert names.name("127.0.0.1", 9093) == names.of_node(1) == "broker 1 (127.0.0.1:9092)"
+
+
+def test_a_node_that_is_only_a_controller_is_named_so():
+    brokers = [{"node_id": 4, "host": "10.0.0.4", "port": 9093}]
+    names = ServerNames([("10.0.0.4", 9093)], brokers, controllers=[("10.0.0.4", 9093)])
+    assert names.name("10.0.0.4", 9093) == names.of_node(4) == "controller 4 (10.0.0.4:9093)"
+
+
 def test_a_server_of_unknown_node_has_its_address():
     names = ServerNames([("10.0.0.1", 9092)], [])
     assert names.name("10.0.0.1", 9092) == "10.0.0.1:9092"
