@@ -17,6 +17,12 @@ BACK_NS = 120 * SECOND
 SOON_NS = 5 * SECOND
 """A server that closes a connection this shortly before it refuses the next one ended at that moment."""
 
+NEXT_NS = 10 * SECOND
+"""Others try to reach a process at all of its ports within this time after it ended."""
+
+QUIET_NS = 10 * SECOND
+"""Clients try again within this time: it is not known when a server came up if nobody tried for longer."""
+
 CLOSING_NS = SECOND // 4
 """Packets that still follow the end of a connection come within this."""
 
@@ -108,10 +114,13 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
     connections = counted(ended.measures["connections"], "connection")
     parts = [f"{connections} ended together{under_way(ended.measures['cut'])}"]
-    if refused:
-        parts.append(refused_attempts(sum(signal.requests for signal in refused), bool(end)))
-    parts += _refused_writes(case)
     back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
+    if refused:
+        last_ns = max(signal.measures["last_ns"] for signal in refused)
+        parts.append(_refusals(refused, last_ns, end, case.end_ns))
+        if end and end - last_ns > QUIET_NS:
+            back = back.replace("after", "within")
+    parts += _refused_writes(case)
     headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
         ended.subject,
@@ -125,18 +134,32 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     )
 
 
+def _refusals(refused: list[Signal], last_ns: int, end_ns: int | None, capture_end_ns: int) -> str:
+    """Return how many attempts to connect were refused, and whether that lasted to the end."""
+    attempts = sum(signal.requests for signal in refused)
+    if end_ns or capture_end_ns - last_ns <= QUIET_NS:
+        return refused_attempts(attempts, bool(end_ns))
+    return f"{counted(attempts, 'attempt')} to connect refused, the last at {format_clock(last_ns)}"
+
+
 def _refused(case: Case) -> list[Signal]:
     """Return the refused attempts after connections ended: those before the server talks again.
 
     Behind them come those at another port of its host at which nobody had talked: a broker that is a
-    controller, too, listens there for the others.
+    controller, too, listens there for the others. Many brokers may be at an address of localhost: there
+    it is the only one that ended, and the attempts begin soon.
     """
     again = case.anchor.measures["again_ns"] or case.end_ns
     near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
     own = [signal for signal in near if signal.begin_ns <= again]
     host = host_of(case.anchor.subject.name)
-    if not own or host in {"", *LOOPBACK_HOSTS}:
+    if not own or not host:
         return own
+    if host in LOOPBACK_HOSTS:
+        ends = case.near(("connections_ended",), Relation.ANYWHERE, NEXT_NS, NEXT_NS)
+        again = min(again, case.anchor.begin_ns + NEXT_NS)
+        if any(host_of(signal.subject.name) in LOOPBACK_HOSTS for signal in ends):
+            return own
     unused = [
         signal
         for signal in case.near(("attempts_refused",), Relation.ANYWHERE, after_ns=BACK_NS)

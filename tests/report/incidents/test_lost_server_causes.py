@@ -180,6 +180,48 @@ def test_a_port_that_was_hardly_used_dies_with_the_broker_of_its_host(
     assert {one.cause for one in warnings(story, tmp_path)} == causes
 
 
+def at_localhost(story: Story) -> Story:
+    """Return a story whose servers are at ports of localhost: 9091, 9092, ..."""
+    for line in story.lines:
+        host, port = line.server
+        line.server = ("127.0.0.1", port if port != 9092 else 9090 + int(host.rpartition(".")[2]))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "causes"),
+    [(2_000, {"broker_killed"}), (-100, None), (11_000, {"broker_killed", "broker_down"})],
+)
+def test_an_unused_port_of_localhost_belongs_to_the_only_server_that_ended_just_before(
+    begin_ms: int, causes: set[str] | None, tmp_path: Path
+) -> None:
+    """Many brokers may be there: attempts that begin before its end, or long after, are not about it."""
+    story = at_localhost(dies(2, MOMENT_S, 30))
+    for at_ms in range(1000 * MOMENT_S + begin_ms, 29_900, 1_000):
+        story.connect("10.0.0.1", ("127.0.0.1", 9193), at_ms=at_ms, accepted=False)
+    found = {one.cause for one in warnings(story, tmp_path)}
+    assert found == (causes or {"broker_killed", "broker_down"})
+
+
+def test_a_server_that_nobody_tries_to_reach_any_more_may_be_back_before_it_is_seen(tmp_path: Path) -> None:
+    story = dies(2, MOMENT_S, 20)
+    again = story.connect("10.1.0.1", ("10.0.0.2", 9092), client_id=PRODUCERS[0], at_ms=45_000)
+    produce(again, 45_010, took_ms=3, partition=2, offset=1)
+    incident = warnings(story, tmp_path)[0]
+    assert "died at" in incident.headline
+    assert "and was back within 30.0s: " in incident.headline
+
+
+def test_attempts_that_cease_long_before_the_end_do_not_last_until_then(tmp_path: Path) -> None:
+    story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 7_960 else 3)
+    for number, client in enumerate(PRODUCERS):
+        lines[client, 2].ask(7_999, 3, 1, {"topics": []})
+        lines[client, 2].close(8_000 + number / 10, by_client=False, reset=True)
+    refuse(story, 2, 8_020, 12_000)
+    incident = warnings(story, tmp_path)[0]
+    assert "24 attempts to connect refused, the last at " in incident.headline
+
+
 def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
     story = Story()
     line = story.connect(client_id="only")
