@@ -3,8 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from kdissect.protocol.error_codes import error_name
+from kdissect.report.incidents.replica_causes import LATENCY
 from kdissect.report.model.incidents import Impact, Signal, Subject
 from kdissect.report.signals.client_names import BROKERS_OWN
 from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
@@ -27,8 +29,10 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
     wait_ns: dict[str, int] = defaultdict(int)
     signals = tuple(signals)
     for signal in signals:
-        wait_ns[signal.kind] += signal.wait_ns
         clients.update(name for name in signal.clients if not BROKERS.match(name))
+    signals = _without_nested_rises(signals)
+    for signal in signals:
+        wait_ns[signal.kind] += signal.wait_ns
     of = _requests(signals, kinds)
     requests = sum(of.values())
     return Impact(
@@ -43,6 +47,27 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
         wait_ns=max(wait_ns.values(), default=0),
         share=min(requests / exchanges, 1.0) if exchanges else 0.0,
     )
+
+
+def _without_nested_rises(signals: Sequence[Signal]) -> tuple[Signal, ...]:
+    """Return signals without rises of latency within the time of a longer one of the same subject.
+
+    Latency that rises once more while it is high is a signal of its own, and its requests are those of both.
+    """
+    kept: dict[tuple[str, Subject], list[Signal]] = defaultdict(list)
+    nested: set[int] = set()
+    for signal in sorted(signals, key=lambda one: (one.begin_ns, -_end_ns(one))):
+        if signal.kind in LATENCY:
+            others = kept[signal.kind, signal.subject]
+            if any(_end_ns(signal) <= _end_ns(other) for other in others):
+                nested.add(id(signal))
+            else:
+                others.append(signal)
+    return tuple(signal for signal in signals if id(signal) not in nested)
+
+
+def _end_ns(signal: Signal) -> float:
+    return inf if signal.end_ns is None else signal.end_ns
 
 
 def _errors(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:

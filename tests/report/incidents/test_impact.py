@@ -42,6 +42,19 @@ def test_signals_that_count_the_same_requests_count_once() -> None:
     assert (impact.requests, impact.wait_ns) == (20, 5 * SECOND)
 
 
+def test_latency_that_rises_once_more_while_it_is_high_counts_once() -> None:
+    rise = signal("latency_rose", 20, wait_s=9)
+    spans = ((0, 90), (20, 90), (30, 40), (95, None))
+    rises = [
+        replace(rise, begin_ns=begin, end_ns=end, wait_ns=(9 - n) * SECOND)
+        for n, (begin, end) in enumerate(spans)
+    ]
+    impact = measure_impact(rises, KINDS, 1000)
+    assert (impact.requests, impact.wait_ns) == (40, 15 * SECOND)
+    elsewhere = replace(rises[1], subject=replace(rise.subject, name="broker 2"))
+    assert measure_impact([rises[0], elsewhere], KINDS, 1000).wait_ns == 17 * SECOND
+
+
 def test_requests_that_were_answered_in_time_hurt_nobody() -> None:
     """A consumer that commits all the time does not stand before a path on which three clients hang."""
     commits = signal("commits_storm", 472, clients=("feed at 10.1.0.11",))
