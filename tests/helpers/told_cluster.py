@@ -91,7 +91,7 @@ def ask_controller(line: Line, at_ms: float, node: int, version: int = 3) -> Non
     line.call(at_ms, 20, ApiKey.CONTROLLED_SHUTDOWN, version, {"broker_id": node}, answer)
 
 
-def heartbeat(line: Line, at_ms: float, node: int, wants_end: bool, version: int = 1) -> None:
+def heartbeat(line: Line, at_ms: float, node: int, wants_end: bool, version: int = 1, error: int = 0) -> None:
     """Have a broker with KRaft send a heartbeat to the controller, in which it may ask to end."""
     body = {
         "broker_id": node,
@@ -100,5 +100,5 @@ def heartbeat(line: Line, at_ms: float, node: int, wants_end: bool, version: int
         "want_fence": False,
         "want_shut_down": wants_end,
     }
-    answer = {"is_caught_up": True, "is_fenced": False, "should_shut_down": wants_end}
+    answer = {"error_code": error, "is_caught_up": True, "is_fenced": False, "should_shut_down": wants_end}
     line.call(at_ms, 4, ApiKey.BROKER_HEARTBEAT, version, body, answer)

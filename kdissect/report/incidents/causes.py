@@ -4,7 +4,7 @@ docs/incidents.md is made from it. Rows of modules stand here together, so that 
 one cause explains of another can be seen at a glance.
 """
 
-from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED
+from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED, NOT_THE_CONTROLLER
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import killed_together, policy_causes, symptom_causes
 from kdissect.report.incidents.access_causes import ACCESS_CAUSES
@@ -25,6 +25,9 @@ from kdissect.report.incidents.storage_causes import STORAGE_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
+
+MOVED = LEADER_MOVED | COORDINATOR_ERRORS | NOT_THE_CONTROLLER
+"""Errors of requests that go to a server which no longer has, or does not have yet, what they are about."""
 
 FOLLOWS_A_LOST_SERVER = (
     Link((*LATENCY, "server_silent"), Relation.ANYWHERE, 5 * SECOND, 3 * SECOND),
@@ -65,9 +68,7 @@ FOLLOWS_A_LOST_SERVER = (
         before_ns=15 * SECOND,
         after_ns=30 * SECOND,
     ),
-    Link(
-        ("errors_repeated",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND, LEADER_MOVED | COORDINATOR_ERRORS
-    ),
+    Link(("errors_repeated",), Relation.ANYWHERE, 15 * SECOND, 30 * SECOND, MOVED),
     Link(
         (
             "member_expired",

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.loud_incidents import seconds_of, warnings
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import PRODUCERS, ask_controller, cluster, heartbeat, name_of, refuse
@@ -120,6 +121,16 @@ def test_a_broker_with_one_connection_that_asked_for_its_end_long_before(
     incident = warnings(story, tmp_path)[0]
     assert (incident.cause, incident.subject.name) == (cause, name_of(3))
     assert f"{headline} " in incident.headline
+
+
+def test_heartbeats_that_the_next_controller_refuses_follow_the_end_of_the_one_before(tmp_path: Path) -> None:
+    """Brokers ask a controller that is not the active one yet."""
+    story = dies(2, MOMENT_S, 30)
+    line = story.connect("10.0.0.1", ("10.0.0.3", 9093), client_id="1", at_ms=1000 * MOMENT_S + 100)
+    for at_ms in range(1000 * MOMENT_S + 200, 1000 * MOMENT_S + 1_500, 100):
+        heartbeat(line, at_ms, 1, wants_end=False, error=ErrorCode.NOT_CONTROLLER)
+    (incident,) = warnings(story, tmp_path)
+    assert incident.cause == "broker_killed"
 
 
 def test_clients_that_close_their_connections_in_the_midst_of_requests_are_no_death(tmp_path: Path) -> None:
