@@ -27,8 +27,8 @@ def brokers_killed(case: Case) -> Diagnosis | None:
     own = broker_killed(case)
     if own is None:
         return None
-    together = _together(case, own)
-    return _joined(together) if len(together) > 1 else own
+    together = _processes(_together(case, own))
+    return _joined(together) if len(together) > 1 else together[0]
 
 
 def _together(case: Case, own: Diagnosis) -> list[Diagnosis]:
@@ -44,6 +44,11 @@ def _together(case: Case, own: Diagnosis) -> list[Diagnosis]:
         if len(dead) == MOST_TOGETHER:
             break
     return sorted(dead.values(), key=lambda one: (one.begin_ns, one.subject.name))
+
+
+def _processes(dead: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Return the diagnoses without those of ports that belong to the process of another one."""
+    return [one for one in dead if not any(one.core[0] in other.core for other in dead if other is not one)]
 
 
 def _joined(dead: Sequence[Diagnosis]) -> Diagnosis:

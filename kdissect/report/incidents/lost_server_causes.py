@@ -4,9 +4,12 @@ broker_killed     its connections ended together, attempts are refused, nothing 
 broker_stopped    the same, but leadership moved away before, or the server asked for its shutdown
 """
 
+import re
+
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.incidents.one_host import host_of
 from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.client_names import BROKERS_OWN
 from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
@@ -36,6 +39,9 @@ ASKED = ("shutdown_asked",)
 HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
+
+BROKERS = re.compile(rf"(?:{BROKERS_OWN.pattern}|\d{{1,9}}) at ")
+"""Clients that brokers are for each other; the channel to a controller has the id of its node."""
 
 DOWN_ATTEMPTS = 3
 TOPICS_NAMED = CLIENTS_NAMED = 3
@@ -103,6 +109,9 @@ def shutdown_requests(case: Case) -> list[Signal]:
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
     ended = case.anchor
     refused = _refused(case)
+    ports = {signal.subject for signal in refused}
+    others = [one for one in _ended_with(case, host_of(ended.subject.name)) if one.subject in ports]
+    others = [one for one in others if one not in refused]
     alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
     several = len(ended.clients) >= HANDOVER_CLIENTS
     again = ended.measures["again_ns"]
@@ -118,7 +127,7 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     if refused:
         last_ns = max(signal.measures["last_ns"] for signal in refused)
         parts.append(_refusals(refused, last_ns, end, case.end_ns))
-        if end and end - last_ns > QUIET_NS:
+        if end and end - refused[0].measures["last_ns"] > QUIET_NS:
             back = back.replace("after", "within")
     parts += _refused_writes(case)
     headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
@@ -128,7 +137,7 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
         end,
         headline,
         0.95 if refused else 0.7,
-        (ended, *refused, *before),
+        (ended, *refused, *others, *before),
         speaks_for=(reason, *(("its address refused new connections",) if refused else ())),
         speaks_against=() if refused else ("no attempt to connect was refused afterwards",),
     )
@@ -147,7 +156,7 @@ def _refused(case: Case) -> list[Signal]:
 
     Behind them come those at another port of its host at which nobody had talked: a broker that is a
     controller, too, listens there for the others. Many brokers may be at an address of localhost: there
-    it is the only one that ended, and the attempts begin soon.
+    it is the only one that ended, and the attempts begin soon. Ports that ended with it belong to it, too.
     """
     again = case.anchor.measures["again_ns"] or case.end_ns
     near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
@@ -155,17 +164,39 @@ def _refused(case: Case) -> list[Signal]:
     host = host_of(case.anchor.subject.name)
     if not own or not host:
         return own
+    together = _ended_with(case, host)
     if host in LOOPBACK_HOSTS:
         ends = case.near(("connections_ended",), Relation.ANYWHERE, NEXT_NS, NEXT_NS)
         again = min(again, case.anchor.begin_ns + NEXT_NS)
-        if any(host_of(signal.subject.name) in LOOPBACK_HOSTS for signal in ends):
+        if any(host_of(one.subject.name) in LOOPBACK_HOSTS and one not in together for one in ends):
             return own
-    unused = [
+    subjects = {signal.subject for signal in together}
+    others = [
         signal
         for signal in case.near(("attempts_refused",), Relation.ANYWHERE, after_ns=BACK_NS)
-        if host_of(signal.subject.name) == host and not signal.measures["talked_ns"]
+        if host_of(signal.subject.name) == host
+        and (not signal.measures["talked_ns"] or signal.subject in subjects)
     ]
-    return [*own, *(signal for signal in unused if case.anchor.begin_ns <= signal.begin_ns <= again)]
+    return [*own, *(signal for signal in others if case.anchor.begin_ns <= signal.begin_ns <= again)]
+
+
+def _ended_with(case: Case, host: str) -> list[Signal]:
+    """Return the ends of other ports of a broker: they have no name, and only brokers had talked there.
+
+    A broker that is a controller, too, ends as a broker first, and as a controller a moment later.
+    """
+    if not case.anchor.subject.name.startswith("broker "):
+        return []
+    near = case.near(("connections_ended", "attempts_refused"), Relation.ANYWHERE, CLOSING_NS, NEXT_NS)
+    return [
+        signal
+        for signal in near
+        if host_of(signal.subject.name) == host
+        and "(" not in signal.subject.name
+        and signal.clients
+        and all(BROKERS.match(client) for client in signal.clients)
+        and (signal.kind == "connections_ended" or closed_last(case.beside(signal)))
+    ]
 
 
 def closed_last(case: Case) -> bool:

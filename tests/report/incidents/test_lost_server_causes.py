@@ -214,6 +214,38 @@ def test_an_unused_port_of_localhost_belongs_to_the_only_server_that_ended_just_
     assert found == (causes or {"broker_killed", "broker_down"})
 
 
+AT_LOCALHOST = {
+    "brokers": [{"node_id": node, "host": "127.0.0.1", "port": 9090 + node} for node in (1, 2, 3)],
+    "controller_id": 1,
+    "topics": [],
+}
+
+
+@pytest.mark.parametrize(("several", "later_ms"), [(False, 2_000), (True, 2_000), (False, 0), (True, 0)])
+@pytest.mark.parametrize(("client_id", "count"), [("raft-client-1", 1), ("1", 1), ("shop", 2)])
+def test_a_port_of_localhost_at_which_only_brokers_talk_ends_with_the_broker(
+    client_id: str, count: int, several: bool, later_ms: int, tmp_path: Path
+) -> None:
+    """A node that is a controller, too, ends as such a moment later; others may use a port for something."""
+    story = at_localhost(dies(2, MOMENT_S, 30))
+    told = story.connect("10.1.0.1", ("127.0.0.1", 9091), client_id=PRODUCERS[0], at_ms=50)
+    told.call(60, 1, ApiKey.METADATA, 1, {"topics": None}, AT_LOCALHOST)
+    end_ms = 1000 * MOMENT_S + later_ms
+    for number in range(1 + several):
+        line = story.connect(f"10.0.0.{1 + number}", ("127.0.0.1", 9193), client_id=client_id, at_ms=20)
+        for at_ms in range(100, end_ms - 100, 500):
+            line.call(at_ms, 2, ApiKey.METADATA, 1, {"topics": None}, AT_LOCALHOST)
+        line.close(end_ms + number, by_client=False)
+    for at_ms in range(end_ms + 100, 30_000, 1_000):
+        story.connect("10.0.0.1", ("127.0.0.1", 9193), at_ms=at_ms, accepted=False)
+    headlines = sorted(one.headline for one in warnings(story, tmp_path))
+    if count > 1 and not later_ms:
+        assert headlines[0].startswith("127.0.0.1:9193 and broker 2 (127.0.0.1:9092) died together at ")
+    else:
+        assert len(headlines) == count
+        assert headlines[-1].startswith("Broker 2 (127.0.0.1:9092) died at ")
+
+
 def test_a_server_that_nobody_tries_to_reach_any_more_may_be_back_before_it_is_seen(tmp_path: Path) -> None:
     story = dies(2, MOMENT_S, 20)
     again = story.connect("10.1.0.1", ("10.0.0.2", 9092), client_id=PRODUCERS[0], at_ms=45_000)
