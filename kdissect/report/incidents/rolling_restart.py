@@ -7,7 +7,7 @@ within `lost_server_causes.BACK_NS` of it. Brokers that are gone at the same tim
 from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
-from kdissect.report.incidents.lost_server_causes import BACK_NS, broker_stopped
+from kdissect.report.incidents.lost_server_causes import BACK_NS, QUIET_NS, broker_stopped
 from kdissect.report.wording import capitalized, counted, listed, under_way
 from kdissect.text import format_clock, format_duration
 
@@ -22,7 +22,7 @@ def brokers_stopped(case: Case) -> Diagnosis | None:
     if own is None or case.anchor.kind != TOGETHER:
         return own
     chain = _in_turn(case, own)
-    return _joined(chain) if len(chain) > 1 else own
+    return _joined(chain, case.end_ns) if len(chain) > 1 else own
 
 
 def _in_turn(case: Case, own: Diagnosis) -> list[Diagnosis]:
@@ -51,14 +51,14 @@ def _follows(one: Diagnosis, other: Diagnosis) -> bool:
     return near and one.end_ns is not None and one.end_ns <= other.begin_ns + SECOND
 
 
-def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
+def _joined(chain: Sequence[Diagnosis], capture_end_ns: int) -> Diagnosis:
     """Return one diagnosis of brokers that were stopped in turn."""
     first, last = chain[0], chain[-1]
     ended = [one.core[0] for one in chain]
     connections = sum(signal.measures["connections"] for signal in ended)
     cut = sum(signal.measures["cut"] for signal in ended)
     away = [one.end_ns - one.begin_ns for one in chain if one.end_ns is not None]
-    still = "" if last.end_ns is not None else f"; {last.subject.name} is not back when the capture ends"
+    still = "" if last.end_ns is not None else f"; {_state(last, capture_end_ns)} when the capture ends"
     which = "each" if last.end_ns is not None else "those that are back"
     names = listed([one.subject.name for one in chain], NAMED)
     return first._replace(
@@ -73,3 +73,11 @@ def _joined(chain: Sequence[Diagnosis]) -> Diagnosis:
         means="The brokers were shut down in good order, each when the one before was back: a rolling "
         "restart.",
     )
+
+
+def _state(last: Diagnosis, capture_end_ns: int) -> str:
+    """Return what is known of a broker to which nobody connected after it was stopped."""
+    refused = [signal for signal in last.core if signal.kind == "attempts_refused"]
+    if any(capture_end_ns - signal.measures["last_ns"] <= QUIET_NS for signal in refused):
+        return f"{last.subject.name} is not back"
+    return f"nobody has connected to {last.subject.name} again"

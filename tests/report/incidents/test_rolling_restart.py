@@ -39,13 +39,33 @@ def found(*signals: list[Signal]) -> list[tuple[str, int, str]]:
     return [(one.cause, one.begin_ns // SECOND, one.headline) for one in incidents]
 
 
-def test_brokers_that_are_stopped_in_turn_are_one_incident() -> None:
-    ((cause, begin_s, headline),) = found(stopped(3, 20, 40), stopped(1, 45, 70), stopped(2, 75, None))
+def refused(node: int, begin_s: int, last_s: int) -> Signal:
+    """Return the signal of attempts to connect that are refused, and after which nobody connects."""
+    measures = {"attempts": 9, "last_ns": last_s * SECOND, "talked_ns": begin_s * SECOND}
+    measures |= {"closed_ns": 0, "elsewhere": 0, "beside": 0}
+    subject = SubjectKind.SERVER, name_of(node)
+    return make_signal(
+        "attempts_refused", subject, (begin_s * SECOND, None), "…", measures=measures, requests=9
+    )
+
+
+@pytest.mark.parametrize(
+    ("attempts", "state"),
+    [
+        ([], "nobody has connected to {} again"),
+        ([refused(2, 77, 120)], "nobody has connected to {} again"),
+        ([refused(2, 77, 195)], "{} is not back"),
+    ],
+)
+def test_brokers_that_are_stopped_in_turn_are_one_incident(attempts: list[Signal], state: str) -> None:
+    """The last one may be back without a client, unless attempts are refused until the end."""
+    last = [*stopped(2, 75, None), *attempts]
+    ((cause, begin_s, headline),) = found(stopped(3, 20, 40), stopped(1, 45, 70), last)
     assert (cause, begin_s) == ("broker_stopped", 20)
     names = f"{name_of(3)}, {name_of(1)}, {name_of(2)}"
     assert headline.lower().startswith(f"{names} were stopped one after the other from")
     assert "those that are back for up to 25.0s: 12 connections ended" in headline
-    assert headline.endswith(f"{name_of(2)} is not back when the capture ends")
+    assert headline.endswith(f"; {state.format(name_of(2))} when the capture ends")
 
 
 def test_brokers_that_are_all_back_again() -> None:
