@@ -110,8 +110,8 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     ended = case.anchor
     refused = _refused(case)
     ports = {signal.subject for signal in refused}
-    others = [one for one in _ended_with(case, host_of(ended.subject.name)) if one.subject in ports]
-    others = [one for one in others if one not in refused]
+    together = _ended_with(case, host_of(ended.subject.name))
+    others = [one for one in together if one.subject in ports and one not in refused]
     alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
     several = len(ended.clients) >= HANDOVER_CLIENTS
     again = ended.measures["again_ns"]

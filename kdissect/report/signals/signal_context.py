@@ -8,6 +8,7 @@ import numpy as np
 
 from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import AT_CONTROLLERS
+from kdissect.protocol.api_mask import in_apis
 from kdissect.report.aggregate.grouping import TableColumns, distinct_numbers, map_distinct
 from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
@@ -48,7 +49,7 @@ def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
     calling, _ = map_distinct(_tuple, *map(columns.column, (*ADDRESS, "client_id")))
     fetchers = [((host, port), follower_of(client)) for host, port, client in calling]
     pace = partial.columns(PACE)
-    at_controllers = pace.filter(np.isin(pace.ints("api_key"), list(AT_CONTROLLERS)))
+    at_controllers = pace.filter(pace.present("api_key") & in_apis(pace.ints("api_key"), AT_CONTROLLERS))
     return ServerNames(
         dict(zip(addresses, counts, strict=True)),
         partial.columns(BROKERS).dicts(),
