@@ -4,7 +4,7 @@ Without membership (`--groups simple`) a commit names no member and no generatio
 while the group has no members. With it the live member commits. TxnOffsetCommit commits by the same rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import TypeAlias
 
@@ -146,13 +146,27 @@ def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> C
 def note_committed(
     context: ReplayContext, item: ReplayItem, group: str, offsets: CommittedOffsets, answer: Answer
 ) -> None:
-    """Note offsets, as captured and as sent, as committed wherever they were."""
-    index = item.request.index
-    for partition, (captured, sent) in offsets.items():
-        if item.error == ErrorCode.NONE:
-            context.commits.note_captured(index, group, partition, captured)
-        if answer.body and not answer.errors:
+    """Note offsets, as captured and as sent, as committed wherever they were: each partition on its own."""
+    index, names = item.request.index, context.names
+    captured: Container[TopicPartition] = offsets.keys() if item.error == ErrorCode.NONE else ()
+    if item.error:
+        captured = _taken(context.captured.response(item.request), names.captured_topic)
+    replayed = _taken(answer.body, names.captured_topic_of_target)
+    for partition, (captured_offset, sent) in offsets.items():
+        if partition in captured:
+            context.commits.note_captured(index, group, partition, captured_offset)
+        if partition in replayed:
             context.commits.note_replayed(index, group, partition, sent)
+
+
+def _taken(body: Tree, name_of: Callable[[Tree], str | None]) -> set[TopicPartition]:
+    """Return the partitions whose offsets a response does not refuse; `name_of` names its topics."""
+    return {
+        (name_of(topic) or "", each["partition_index"])
+        for topic in body.get("topics") or ()
+        for each in topic["partitions"]
+        if not each["error_code"]
+    }
 
 
 def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> CommittedOffsets:

@@ -94,5 +94,9 @@ class Names:
         """Return the captured name of a topic of the target that was renamed by `topic`; None for others."""
         return None if target is None else self._captured_topics.get(target)
 
+    def captured_topic_of_target(self, struct: Tree) -> str | None:
+        """Return the captured name of the topic of a struct of the target, which has a name or an id."""
+        return self.captured_name(struct.get("name") or self.name_of(struct.get("topic_id", ZERO_ID)))
+
     def _mapped(self, name: str, table: dict[str, str]) -> str:
         return table.get(name, self.settings.prefix + name) if name else name
