@@ -227,8 +227,7 @@ class Player:
         counters = pool.counters
         if self._last_answer_ns >= counters.refused_since_ns:  # one broker is down, and others answer
             counters.refused_in_a_row = 0
-        refused = counters.refused_in_a_row
-        reason = self._limits.reason_to_stop(now_ns, now_ns - start_ns, behind_ns, refused)
+        reason = self._limits.reason_to_stop(now_ns, now_ns - start_ns, behind_ns, counters)
         if pool.failure is not None:
             reason = str(pool.failure)
         if reason:

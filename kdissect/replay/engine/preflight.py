@@ -18,6 +18,7 @@ from pathlib import Path
 from kdissect.errors import OutputError, UsageError
 from kdissect.files import is_full
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Coroutine, Part, ask, ask_one
 from kdissect.replay.engine.standalone import run_standalone
 from kdissect.replay.load.captured_cluster import CapturedCluster
@@ -80,6 +81,10 @@ def _ask(settings: ReplaySettings, cluster: TargetCluster, needs_login: bool) ->
     if version >= LEAST_METADATA:
         body["allow_auto_topic_creation"] = False
     answer = yield from ask_one(Part(ApiKey.METADATA, version, body))
+    if answer.bucket is Disposition.CLOSED and settings.credentials is None:
+        raise AbortRun(
+            f"{where} closes the connection after ApiVersions, as a listener with a login does (--sasl)"
+        )
     if not answer.body:
         raise AbortRun(f"{where} does not tell the brokers of its cluster: {answer.bucket}")
     found, wanted = answer.body.get("cluster_id"), settings.known_target

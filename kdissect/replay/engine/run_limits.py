@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdissect.replay.engine.connection_queue import ConnectionQueue
+from kdissect.replay.net.pool_counters import PoolCounters
 from kdissect.replay.settings import Breaker, Caps
 
 SIZE = 1024  # bytes, with two for the length of the text
@@ -143,14 +144,14 @@ class RunLimits:
         if self._stop_signal is not None:
             self._stop_signal.give(reason)
 
-    def reason_to_stop(self, now_ns: int, elapsed_ns: int, behind_ns: int, refused_in_a_row: int) -> str:
+    def reason_to_stop(self, now_ns: int, elapsed_ns: int, behind_ns: int, connections: PoolCounters) -> str:
         """Return why the pass must end, "" if it may go on.
 
         `elapsed_ns` is the time since its start, `behind_ns` how late the replayer is by its own schedule,
-        and `refused_in_a_row` how many connections the target has refused one after another.
+        and `connections` has how many the target has refused one after another.
         """
         caps = self._caps
-        reason = self._breaker.verdict(now_ns, behind_ns, refused_in_a_row)
+        reason = self._breaker.verdict(now_ns, behind_ns, connections)
         if not reason and self._stop_signal is not None:
             reason = self._stop_signal.reason
         if not reason and caps.duration_s is not None and elapsed_ns > caps.duration_s * 1e9:
@@ -210,11 +211,14 @@ class _CircuitBreaker:
             recent.subtract(steps.popleft())
         return RecentEnds(recent.requests, recent.errors, recent.throttled)
 
-    def verdict(self, now_ns: int, behind_ns: int, refused_in_a_row: int) -> str:
+    def verdict(self, now_ns: int, behind_ns: int, connections: PoolCounters) -> str:
         """Return why the pass must end, "" if it may go on."""
         settings = self._settings
-        if refused_in_a_row >= settings.refusals:
-            return f"{settings.refusals} connections in a row were refused"
+        if connections.refused_in_a_row >= settings.refusals:
+            return (
+                f"{settings.refusals} connections in a row were refused, "
+                f"the last one by {connections.last_refusal}"
+            )
         reason = self.recent(now_ns).reason_to_stop(settings)
         if not reason and behind_ns > settings.lag_s * 1e9:
             reason = f"the replayer is {behind_ns / 1e9:.0f} s behind its own schedule"

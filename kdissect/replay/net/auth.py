@@ -40,6 +40,8 @@ UNANSWERED = {
     Disposition.FAILED_TO_SEND: "the connection was closed",
 }
 
+OTHER_LISTENER = ", as by a listener that wants TLS (--tls) or a certificate of the client (--tls-cert)"
+
 Handshake = Generator[Part, Answer, int]  # returns the lifetime of the session in ms, 0 for no end
 
 
@@ -61,7 +63,8 @@ def shake_hands(
     if refused and answer.frame is not None:  # also if only clients of version 0 could read the response
         answer = yield Part(ApiKey.API_VERSIONS, 0, {}, client_id=CLIENT_ID)
     if not answer.body or answer.body["error_code"]:
-        raise HandshakeFailed(f"ApiVersions: {_reason(answer)}")
+        hint = OTHER_LISTENER if answer.bucket is Disposition.CLOSED else ""
+        raise HandshakeFailed(f"ApiVersions: {_reason(answer)}{hint}")
     learn_versions(answer.body)
     return (yield from authenticate(credentials, nonce)) if credentials else 0
 

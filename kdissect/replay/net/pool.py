@@ -300,6 +300,7 @@ class ConnectionPool:
         counters = self.counters
         counters.refused += 1
         counters.refused_in_a_row += 1
+        counters.last_refusal = f"{format_address(*connection.address)}: {reason}"
         if counters.refused_in_a_row == 1:
             counters.refused_since_ns = self.now_ns
         self._backoff.failed(connection.owner, connection.node, self.now_ns)

@@ -11,6 +11,7 @@ class PoolCounters:
     opened: int = 0
     refused: int = 0
     refused_in_a_row: int = 0
+    last_refusal: str = ""  # the address that refused last, and why
     refused_since_ns: int = 0  # the first of these, on the clock of the run
     closed_by_peer: int = 0
     throttled: int = 0  # responses with a throttle time

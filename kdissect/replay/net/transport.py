@@ -391,6 +391,9 @@ def _sentence(error: BaseException, within_s: float = CONNECT_S) -> str:
     """Return why a connection was not made within a time."""
     if isinstance(error, TimeoutError):
         return f"no connection within {within_s:g} s"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = " (--tls-ca takes trusted ones)" if error.verify_code in (18, 19, 20) else ""  # unknown issuer
+        return f"TLS: its certificate is refused: {error.verify_message.rstrip('.')}{hint}"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
     reason = str(getattr(error, "strerror", None) or error).lower()

@@ -97,6 +97,19 @@ def test_a_path_that_is_no_capture_is_named_before_the_target_is_asked(tmp_path:
             listener.accept()
 
 
+@pytest.mark.parametrize(
+    ("closes_at", "said"),
+    [
+        (API_VERSIONS, "the connection was closed, as by a listener that wants TLS (--tls) or a certificate"),
+        (METADATA, "closes the connection after ApiVersions, as a listener with a login does (--sasl)"),
+    ],
+)
+def test_a_listener_of_another_kind_is_said_so(closes_at: int, said: str) -> None:
+    with ListeningBroker(closes_at=closes_at) as broker, pytest.raises(UserError) as refused:
+        check_target(ReplaySettings((broker.address,)))
+    assert said in str(refused.value)
+
+
 def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> None:
     with MockCluster(1) as cluster:
         where = (("127.0.0.1", cluster.ports[0]),)
@@ -108,11 +121,16 @@ def test_a_mock_cluster_that_speaks_to_clients_of_version_0_is_asked_again() -> 
 class ListeningBroker:
     """Answers requests for versions, brokers and mechanisms, and keeps the API keys of all requests.
 
-    It says nothing to those in `silent_to`.
+    It says nothing to those in `silent_to`, and closes the connection at the first of `closes_at`.
     """
 
-    def __init__(self, others: Sequence[tuple[str, int]] = (), silent_to: Collection[int] = ()) -> None:
-        self._others, self._silent_to = others, silent_to
+    def __init__(
+        self,
+        others: Sequence[tuple[str, int]] = (),
+        silent_to: Collection[int] = (),
+        closes_at: int | None = None,
+    ) -> None:
+        self._others, self._silent_to, self._closes_at = others, silent_to, closes_at
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._server.getsockname()
         self.keys: list[int] = []
@@ -133,6 +151,9 @@ class ListeningBroker:
                 key, version = struct.unpack_from(">hh", request)
                 self.keys.append(key)
                 header = {"correlation_id": int.from_bytes(request[4:8], "big")}
+                if key == self._closes_at:
+                    client.shutdown(socket.SHUT_RDWR)
+                    break
                 if key in self._silent_to:
                     continue
                 if key == METADATA:

@@ -18,6 +18,7 @@ from kdissect.replay.engine.run_limits import (
     StopSignal,
     Wait,
 )
+from kdissect.replay.net.pool_counters import PoolCounters
 from kdissect.replay.settings import Breaker, Caps
 
 
@@ -55,7 +56,8 @@ def limits(breaker: Breaker | None = None, stop: StopSignal | None = None, **cap
 def reason(
     limits: RunLimits, now_ns: int = 0, elapsed_ns: int = 0, behind_ns: int = 0, refused: int = 0
 ) -> str:
-    return limits.reason_to_stop(now_ns, elapsed_ns, behind_ns, refused)
+    counters = PoolCounters(refused_in_a_row=refused, last_refusal="here:9092: no connection within 8 s")
+    return limits.reason_to_stop(now_ns, elapsed_ns, behind_ns, counters)
 
 
 def test_no_more_is_in_flight_than_the_connection_had() -> None:
@@ -132,5 +134,7 @@ def test_errors_and_throttles_count_for_ten_seconds() -> None:
 def test_refused_connections_and_a_replayer_that_is_behind_end_the_pass() -> None:
     breaker = limits(Breaker(refusals=3, lag_s=2))
     assert reason(breaker, refused=2, behind_ns=2 * S) == ""
-    assert reason(breaker, refused=3) == "3 connections in a row were refused"
+    assert reason(breaker, refused=3) == (
+        "3 connections in a row were refused, the last one by here:9092: no connection within 8 s"
+    )
     assert reason(breaker, behind_ns=3 * S) == "the replayer is 3 s behind its own schedule"

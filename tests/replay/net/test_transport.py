@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def ask(
     """Ask a target for its groups over a socket, until something is answered or the pool has failed."""
     settings = ReplaySettings(target=(address,), **how)
     cluster = TargetCluster(admission or Anywhere())
-    transport, answers = TcpTransport(None), list[Answer]()
+    transport, answers = TcpTransport(settings.tls), list[Answer]()
     pool = ConnectionPool(settings, cluster, transport, lambda: "nonce")
 
     def take(answer: Answer) -> None:
@@ -259,3 +260,49 @@ def test_the_key_of_a_certificate_may_be_encrypted(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=reason) as failed:
             _tls_context(tls)
         assert "wrong secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "trusted", "said"),
+    [
+        (("127.0.0.1",), 2, False, r"self-signed certificate \(--tls-ca takes trusted ones\)"),
+        (("127.0.0.1",), -2, True, "certificate has expired"),
+        (("10.9.8.7",), 2, True, "IP address mismatch, certificate is not valid for '127.0.0.1'"),
+    ],
+)
+def test_a_refused_certificate_is_said_why(
+    tmp_path: Path, names: tuple[str, ...], days: int, trusted: bool, said: str
+) -> None:
+    own = _own_certificate(tmp_path / "own", [ip_address(each) for each in names], days)
+    speaks = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    speaks.load_cert_chain(own)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                speaks.wrap_socket(listener.accept()[0], server_side=True)
+
+        threading.Thread(target=serve, daemon=True).start()
+        where = listener.getsockname()
+        tls = Tls(authority=str(own) if trusted else None)
+        failure = ask(where, lambda _: None, tls=tls).failure
+    assert re.fullmatch(
+        f"127.0.0.1:{where[1]} cannot be reached: TLS: its certificate is refused: {said}", str(failure)
+    )
+
+
+def _own_certificate(path: Path, addresses: Sequence[IPv4Address | IPv6Address], days: int) -> Path:
+    """Write a certificate that signs itself and ends in so many days, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")]), datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(days=9))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(each) for each in addresses]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    kept = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path.write_bytes(key.private_bytes(*kept) + made.public_bytes(serialization.Encoding.PEM))
+    return path
