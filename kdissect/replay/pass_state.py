@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.captured_shares import CapturedShares
-from kdissect.replay.load.replay_items import ReplayItem
+from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.load.request_table import ROWS_AT_ONCE, Interned, V
 from kdissect.replay.request_numbers import RequestNumbers
+
+FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
 @dataclass(slots=True)
@@ -208,17 +211,23 @@ class ReadOrder:
 
     def __init__(self, captured: CapturedReads, shares: CapturedShares, gates: RequestGates) -> None:
         self.captured, self._shares, self._gates = captured, shares, gates
-        self._ended: dict[TopicPartition, int] = {}  # how many produces have ended, from the first on
+        self._ended: dict[
+            tuple[TopicPartition, int], int
+        ] = {}  # how many produces of a life, from the first on
 
-    def missing_write(self, partition: TopicPartition, offset: int) -> int | None:
-        """Return a produce that wrote before a captured offset and has not ended; None if all have."""
-        requests, wanted = self.captured.writers_before(partition, offset)
-        ended = self._ended.get(partition, 0)
+    def missing_write(self, partition: TopicPartition, offset: int, index: int) -> int | None:
+        """Return a produce that wrote before a captured offset and has not ended; None if all have.
+
+        The offset is that of a request: the topic may be deleted and created again later.
+        """
+        life = self.captured.life(partition[0], index)
+        requests, wanted = self.captured.writers_before(partition, offset, life)
+        ended = self._ended.get((partition, life), 0)
         if ended >= wanted:
             return None
         while ended < wanted and self._gates.has_ended(requests[ended]):
             ended += 1
-        self._ended[partition] = ended
+        self._ended[partition, life] = ended
         return requests[ended] if ended < wanted else None
 
     def missing_write_to(self, topic: str, index: int) -> int | None:
@@ -230,6 +239,19 @@ class ReadOrder:
                 return int(unended.max())  # when the last one has ended, most others have
         return None
 
+    def missing_fetch(self, items: Sequence[ReplayItem], index: int) -> int | None:
+        """Return a fetch that had been answered before a request was sent and has not ended.
+
+        None if all have. Partitions of a fetch are known by its session only, so those of other topics count.
+        """
+        sent_ns = items[index].request.first_ns
+        for keys, answered_ns, indices in column_blocks(items[:index], "key", "answered_ns", "index"):
+            earlier = np.isin(keys, FETCHES) & (answered_ns >= 0) & (answered_ns <= sent_ns)
+            for each in self._gates.unended(indices[earlier]).tolist():
+                if items[each].refusal is None and self._gates.is_own(each):
+                    return int(each)
+        return None
+
     def missing_before(self, index: int) -> int | None:
         """Return a request that a fetch or a commit comes after and that has not ended; None if all have."""
         before = self.captured.before.get(index, ())
@@ -238,17 +260,17 @@ class ReadOrder:
     def missing_of_answer(self, index: int) -> int | None:
         """Return a request that the captured answer of a fetch needs; None if all have ended."""
         read = self.captured.reads(index)
-        missing = self._missing_of((partition, each.following) for partition, each in read.items())
+        missing = self._missing_of(index, ((partition, each.following) for partition, each in read.items()))
         return self.missing_before(index) if missing is None else missing
 
     def missing_of_shared(self, index: int) -> int | None:
         """Return a produce of what a fetch of a share group was handed out; None if all have ended."""
         acquired = self._shares.acquired(index)
-        return self._missing_of((partition, each.following) for partition, each in acquired.items())
+        return self._missing_of(index, ((partition, each.following) for partition, each in acquired.items()))
 
-    def _missing_of(self, followings: Iterable[tuple[TopicPartition, int]]) -> int | None:
+    def _missing_of(self, index: int, followings: Iterable[tuple[TopicPartition, int]]) -> int | None:
         """Return a produce that wrote before one of these captured offsets and has not ended."""
-        missing = (self.missing_write(partition, offset) for partition, offset in followings)
+        missing = (self.missing_write(partition, offset, index) for partition, offset in followings)
         return next((each for each in missing if each is not None), None)
 
     @property

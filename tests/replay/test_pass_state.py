@@ -10,11 +10,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from kdissect.replay.load.captured_reads import CapturedReads
+from kdissect.replay.load.captured_reads import FIRST_LIFE, CapturedReads
 from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock, add_values
-from tests.helpers.paper_target import Script
+from kdissect.replay.rewrite.names import Names
+from tests.helpers.paper_target import Script, settings
 from tests.helpers.rewriting_cases import WHERE
 
 
@@ -109,14 +110,14 @@ def test_the_first_missing_write_is_named() -> None:
         captured.add_write(WHERE, offset, request)
     captured.finish()
     order = ReadOrder(captured, CapturedShares(), gates)
-    assert order.missing_write(WHERE, 0) is None
-    assert order.missing_write(WHERE, 20) == 1
+    assert order.missing_write(WHERE, 0, 9) is None
+    assert order.missing_write(WHERE, 20, 9) == 1
     gates.end(2)
-    assert order.missing_write(WHERE, 20) == 1
+    assert order.missing_write(WHERE, 20, 9) == 1
     gates.end(1)
-    assert order.missing_write(WHERE, 20) is None
-    assert order.missing_write(WHERE, 21) == 3
-    assert order.missing_write(("other", 0), 21) is None
+    assert order.missing_write(WHERE, 20, 9) is None
+    assert order.missing_write(WHERE, 21, 9) == 3
+    assert order.missing_write(("other", 0), 21, 9) is None
     assert captured.first_written(*WHERE) == 0
 
 
@@ -127,3 +128,21 @@ def test_a_process_waits_for_no_request_of_another_one() -> None:
     assert [gates.own_gate(index) is None for index in range(6)] == [True, False, True, True, False, True]
     gates.end(4)
     assert gates.own_gate(4) is None
+
+
+def test_a_topic_that_is_created_again_has_other_offsets() -> None:
+    captured, gates, names = CapturedReads(), RequestGates(), Names(settings(), {})
+    captured.add_write(WHERE, 0, 1)
+    captured.note_deletion(3, {"responses": [{"name": WHERE[0], "error_code": 0}]}, names)
+    captured.note_deletion(
+        4, {"responses": [{"name": WHERE[0], "error_code": 3}]}, names
+    )  # it is gone already
+    captured.add_write(WHERE, 0, 5)
+    captured.finish()
+    order = ReadOrder(captured, CapturedShares(), gates)
+    assert [captured.life(WHERE[0], index) for index in (0, 3, 4, 9)] == [FIRST_LIFE, FIRST_LIFE, 3, 3]
+    assert captured.life("other", 9) == FIRST_LIFE
+    assert [order.missing_write(WHERE, 1, index) for index in (2, 6)] == [1, 5]
+    gates.end(1)
+    assert [order.missing_write(WHERE, 1, index) for index in (2, 6)] == [None, 5]
+    assert captured.first_written(*WHERE) == 0

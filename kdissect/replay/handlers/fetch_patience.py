@@ -50,7 +50,7 @@ def missing_before_fetch(context: ReplayContext, item: ReplayItem, named: Fetche
     for partition, fields in named.items():
         position, offset = context.fetches.position(connection, partition), fields["fetch_offset"]
         if position.target is None or position.captured != offset:
-            missing = order.missing_write(partition, offset)
+            missing = order.missing_write(partition, offset, item.request.index)
             if missing is not None:
                 return missing
     if context.settings.pace is Pace.SCHEDULE:
@@ -74,7 +74,7 @@ def patience_by_node(
                 sent["fetch_offset"],
                 context.positions.partition(partition).written(position.captured),
             )
-            wanted[node] += _wanted_bytes(context, partition, read, position, offset)
+            wanted[node] += _wanted_bytes(context, item, partition, read, position, offset)
             position.missed = read.size + (position.missed if exact is not None and offset < exact else 0)
         position.captured = read.following
     exact = not context.fetches.state(item.request.connection).sizes_differ
@@ -99,7 +99,7 @@ def most_bytes(context: ReplayContext, item: ReplayItem, partition: FetchedParti
         return partition.most_bytes
     read = context.loaded.reads.reads(item.request.index).get(partition.captured)
     behind = offset < exact
-    if not behind and (read is None or _has_read(context, partition.captured, read, offset)):
+    if not behind and (read is None or _has_read(context, item, partition.captured, read, offset)):
         return 0 if offset > exact or context.settings.pace is Pace.ASAP else 1
     size = (position.missed if behind else 0) + (read.size if read else 0)
     if context.fetches.state(item.request.connection).sizes_differ:
@@ -107,17 +107,21 @@ def most_bytes(context: ReplayContext, item: ReplayItem, partition: FetchedParti
     return min(max(size, 1), partition.most_bytes)
 
 
-def _has_read(context: ReplayContext, partition: TopicPartition, read: PartitionRead, offset: int) -> bool:
+def _has_read(
+    context: ReplayContext, item: ReplayItem, partition: TopicPartition, read: PartitionRead, offset: int
+) -> bool:
     """Return whether a client at an offset of the target has what a captured answer had of a partition.
 
     That counts for one whose records this run does not write, too.
     """
     end = context.positions.partition(partition).written(read.following)
-    return context.order.missing_write(partition, read.following) is None and (end is None or offset >= end)
+    missing = context.order.missing_write(partition, read.following, item.request.index)
+    return missing is None and (end is None or offset >= end)
 
 
 def _wanted_bytes(
     context: ReplayContext,
+    item: ReplayItem,
     partition: TopicPartition,
     read: PartitionRead,
     position: ReadPosition,
@@ -127,7 +131,7 @@ def _wanted_bytes(
 
     0: the client has them already, or this run does not write them. 1: any.
     """
-    if _has_read(context, partition, read, offset):
+    if _has_read(context, item, partition, read, offset):
         return 0
     exact = context.positions.partition(partition).written(position.captured)
     return read.size if exact == offset else 1

@@ -135,7 +135,7 @@ def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> C
     ]
 
     def missing() -> int | None:
-        writes = (context.order.missing_write(*each) for each in offsets)
+        writes = (context.order.missing_write(*each, item.request.index) for each in offsets)
         found = next((index for index in writes if index is not None), None)
         return context.order.missing_before(item.request.index) if found is None else found
 

@@ -9,7 +9,7 @@ from kdissect.replay.handlers.sending import default_handler, until_order_allows
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 
-LATE_DELETIONS = "deletions that waited too long for what was written before"
+LATE_DELETIONS = "deletions that waited too long for what was written or read before"
 
 
 def create(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
@@ -40,9 +40,11 @@ def _fit_replicas(context: ReplayContext, body: Tree) -> None:
 
 
 def delete(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Replay a request that deletes topics or records, after what was written to them before."""
+    """Replay a request that deletes topics or records, after what was written and read before."""
     request = item.request
     for topic in topics_of(request.key, request.version or 0, body, context.names.captured_ids):
         missing = partial(context.order.missing_write_to, topic, request.index)
         yield from until_order_allows(context, missing, LATE_DELETIONS)
+    unread = partial(context.order.missing_fetch, context.loaded.items, request.index)
+    yield from until_order_allows(context, unread, LATE_DELETIONS)
     return (yield from default_handler(context, item, body))

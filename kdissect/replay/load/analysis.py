@@ -203,6 +203,8 @@ class _Loader:
                 loaded.source.add_topic(topic)
         if response is not None:
             loaded.source.learn_partitions(request.key, response, loaded.names)
+        if request.key == ApiKey.DELETE_TOPICS:
+            loaded.reads.note_deletion(request.index, response or {}, loaded.names)
         if request.key == ApiKey.PRODUCE:
             self._retries.take(item, body, response)
         if item.refusal is None:

@@ -7,6 +7,9 @@ In: every request with its response, in the order of the capture. Out, by reques
 - `before`: for a fetch whose answer had the end of a transaction the request that ended it, for a commit the
   last fetch of its client that brought something of a partition that it commits.
 
+A topic that is deleted and created again begins another life: its offsets begin at 0 again, and mean other
+records. A life goes by the request that ended the one before, also if that is not sent.
+
 These are facts of the capture (*happens-before*): no client reads what is not written. A request that is not
 sent is no condition.
 """
@@ -36,6 +39,7 @@ from kdissect.replay.rewrite.names import Names, Tree
 
 LAST_OF_ATTRIBUTES = ATTRIBUTES_AT + 1  # the byte with all bits that brokers use
 NO_PRODUCES = array("q")
+FIRST_LIFE = -1  # of a topic: no request of the capture had deleted it
 
 
 class PartitionRead(NamedTuple):
@@ -117,6 +121,8 @@ class CapturedReads:
         self.before: dict[int, tuple[int, ...]] = {}
         self._reads: dict[int, Reads] = {}
         self._writers: dict[TopicPartition, _Writers] = defaultdict(_Writers)
+        self._deletions: dict[str, array[int]] = {}  # topic -> the requests that deleted it
+        self._lives: dict[tuple[TopicPartition, int], _Writers] = defaultdict(_Writers)  # of such topics
         self._readers: dict[tuple[ClientKey, TopicPartition], tuple[array[int], array[int]]] = {}
         self._transaction_ends: dict[int, tuple[array[int], array[int]]] = {}  # producer -> times, requests
         self._markers: list[tuple[int, int, int]] = []  # fetch, time of its answer, producer
@@ -129,9 +135,18 @@ class CapturedReads:
         known = self._reads.get(index)
         return self._rows.reads(index) if known is None else known
 
-    def writers_before(self, partition: TopicPartition, offset: int) -> tuple["array[int]", int]:
+    def life(self, topic: str, index: int) -> int:
+        """Return the last request before a request that deleted a topic; `FIRST_LIFE` if there is none."""
+        deletions = self._deletions.get(topic)
+        place = bisect_left(deletions, index) if deletions else 0
+        return deletions[place - 1] if deletions and place else FIRST_LIFE
+
+    def writers_before(
+        self, partition: TopicPartition, offset: int, life: int = FIRST_LIFE
+    ) -> tuple["array[int]", int]:
         """Return the requests that wrote a partition, and how many of them wrote before an offset."""
-        writers = self._writers.get(partition)
+        deleted = partition[0] in self._deletions
+        writers = self._lives.get((partition, life)) if deleted else self._writers.get(partition)
         if writers is None:
             return NO_PRODUCES, 0
         return writers.requests, bisect_left(writers.offsets, offset)
@@ -159,6 +174,13 @@ class CapturedReads:
             requests.append(request.index)
         elif request.key in OFFSET_COMMITS:
             self._take_commit(request, body, client, names)
+
+    def note_deletion(self, index: int, response: Tree, names: Names) -> None:
+        """Learn from a request that deletes topics, whether it will be sent or not, and its response."""
+        for each in response.get("responses") or ():
+            topic = names.captured_topic(each)
+            if topic is not None and not each["error_code"]:
+                self._deletions.setdefault(topic, array("q")).append(index)
 
     def add_write(self, partition: TopicPartition, offset: int, index: int) -> None:
         """Note that a request wrote a batch at a captured offset."""
@@ -193,7 +215,11 @@ class CapturedReads:
 
     def finish(self) -> None:
         """Find what needs the whole capture."""
-        for writers in self._writers.values():
+        for partition, writers in self._writers.items():
+            if partition[0] in self._deletions:
+                for offset, request in zip(writers.offsets, writers.requests, strict=True):
+                    self._lives[partition, self.life(partition[0], request)].add(offset, request)
+        for writers in (*self._writers.values(), *self._lives.values()):
             writers.sort()
         readers = {reader: _sorted(*columns) for reader, columns in self._readers.items()}
         for index, first_ns, client, partitions in self._commits:

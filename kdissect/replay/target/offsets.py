@@ -28,6 +28,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.captured_reads import FIRST_LIFE
 from kdissect.replay.settings import Offsets
 
 MOST_BATCHES = 1 << 16  # so many are kept of one partition at least; the oldest go first
@@ -148,6 +149,7 @@ class PartitionOffsets:
     target_start: int | None = None
     target_end: int | None = None
     turn: int = 0  # counts what was learnt
+    life: int = FIRST_LIFE  # of the topic, that the batches belong to
 
     def written(self, captured: int) -> int | None:
         """Return the target's offset by the batches of this run; None for an offset before all of them."""
@@ -188,18 +190,32 @@ class Positions:
             known = self._clients[client, partition] = ClientPosition()
         return known
 
-    def add_written(self, partition: TopicPartition, captured: int, records: int, target: int) -> None:
-        """Learn from a batch that both clusters acknowledged."""
+    def add_written(
+        self, partition: TopicPartition, captured: int, records: int, target: int, life: int = FIRST_LIFE
+    ) -> None:
+        """Learn from a batch that both clusters acknowledged.
+
+        The first one of a later life of its topic puts an end to the batches of the life before.
+        """
         known = self.partition(partition)
+        if life < known.life:
+            return
+        if life > known.life:
+            known.life, known.batches, known.target_end = life, WrittenBatches(), None
         known.turn += 1
         known.batches.add(captured, records, target)
 
     def note_written(
-        self, partition: TopicPartition, captured: int | None, records: int, target: int
+        self,
+        partition: TopicPartition,
+        captured: int | None,
+        records: int,
+        target: int,
+        life: int = FIRST_LIFE,
     ) -> None:
         """Learn from a batch that the target wrote; without a captured offset only where its log ends."""
         if captured is not None:
-            self.add_written(partition, captured, records, target)
+            self.add_written(partition, captured, records, target, life)
         self.set_bounds(partition, end=target + records)
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
@@ -292,7 +308,7 @@ class GroupCommits:
         rows = []
         for (group, partition), commit in sorted(self._commits.items()):
             known = positions.partition(partition)
-            expected = known.written(commit.captured) if commit.captured_index >= 0 else None
+            expected = known.written(commit.captured) if commit.captured_index > known.life else None
             short = 0
             if expected is not None:
                 short = known.batches.target.records_between(commit.replayed or 0, expected)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.settings import Pace
-from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, orders, produce, took
+from tests.helpers.paper_cluster import FETCH, PRODUCE, Cluster, batch, orders, produce, took
+from tests.helpers.paper_fetches import VERSION, fetch
 from tests.helpers.paper_metadata import CREATE_TOPICS, NEVER, Lagging, S
 from tests.helpers.paper_target import MS, FarTarget, Script, play, settings, topology
 
@@ -71,3 +72,29 @@ def test_a_topic_is_deleted_after_what_was_written_to_it_before() -> None:
     keys = [key for _, key, _, _ in done.target.asked if key in allowed | {PRODUCE}]
     assert keys == [PRODUCE, PRODUCE, ApiKey.DELETE_RECORDS, ApiKey.DELETE_TOPICS, PRODUCE]
     assert done.context.loaded.connection_groups.groups([1, 2, 3]) == [[1, 2, 3]]
+
+
+def test_a_topic_is_deleted_after_what_was_read_from_it_before() -> None:
+    script, slow = Script(), 1
+    script.add(0, PRODUCE, 9, produce(batch()), took(0, base=0), connection=slow)
+    read = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": batch()}
+    answer = {"session_id": 0, "responses": [{"topic": "orders", "partitions": [read]}]}
+    script.add(2, FETCH, VERSION, fetch(0, -1, {0: 0}), answer, connection=2)
+    deleted = {"responses": [{"name": "orders", "error_code": 0}]}
+    script.add(
+        9, ApiKey.DELETE_TOPICS, 1, {"timeout_ms": 9, "topic_names": ["orders"]}, deleted, connection=3
+    )
+    script.add(12, PRODUCE, 9, produce(batch()), took(0, base=0), connection=4)  # created again by then
+    target = FarTarget(
+        lambda key, version, body: {} if key == ApiKey.DELETE_TOPICS else Cluster()(key, version, body),
+        lag=lambda connection: 80 * MS if connection.owner == slow else MS,
+    )
+    asked = settings(pace=Pace.ASAP, allowed_apis=frozenset({ApiKey.DELETE_TOPICS}))
+    done = play(script.capture(), script.shelf, target, orders(), asked, prepared=True)
+    assert [key for _, key, _, _ in done.target.asked if key in (FETCH, PRODUCE, ApiKey.DELETE_TOPICS)] == [
+        PRODUCE,
+        FETCH,
+        ApiKey.DELETE_TOPICS,
+        PRODUCE,
+    ]
+    assert not done.context.notes.counts["reads that waited too long for what they read"]
