@@ -249,7 +249,7 @@ def _differences(replay: Replay, name: str, source: CapturedTopic) -> Iterator[s
     """Yield how a topic of the target differs from the captured one; `name` is that on the target."""
     known, settings = replay.cluster.topics.get(name), replay.target.settings.get(name, {})
     if known is None:
-        yield "missing"
+        yield "missing, or hidden from this login" if name in replay.cluster.hidden else "missing"
         return
     if len(known.leaders) < source.partitions:
         yield f"{len(known.leaders)} partitions, {source.partitions} in the capture"
@@ -370,7 +370,11 @@ def _warnings(replay: Replay) -> Iterator[str]:
         yield (
             "connections older than the capture get producer ids, fetch sessions and memberships of their own"
         )
-    missing = len(missing_topics(replay))
+    lacking = missing_topics(replay)
+    missing, hidden = len(lacking), sum(topic.name in replay.cluster.hidden for topic in lacking)
+    if hidden:
+        what, they = ("topic", "it") if hidden == 1 else ("topics", "they")
+        yield f"access rights of the target hide {hidden} {what} from this login: {they} may be there"
     if missing:
         yield (
             f"{missing} {'topic is' if missing == 1 else 'topics are'} missing on the target: "

@@ -89,3 +89,21 @@ def test_sessions_that_the_target_refuses_come_first_of_the_warnings(
     assert plan["target"]["refused_sessions"] == named
     assert [each for each in plan["warnings"] if "refuses sessions" in each] == named
     assert plan["warnings"][: len(named)] == named
+
+
+@pytest.mark.slow
+def test_a_topic_that_access_rights_hide_may_be_there() -> None:
+    with null_target() as address:
+        target = ("127.0.0.1", int(address.rpartition(":")[2]))
+        with closing(
+            Replay(ReplaySettings(target=(target,)), [str(CAPTURES / "transactions.pcapng")])
+        ) as replay:
+            replay.learn()
+            names = "replay-transfers", "replay-audit"
+            for name in names:
+                del replay.cluster.topics[name]
+            replay.cluster.hidden.add(names[0])
+            plan = make_plan(replay)
+    differences = {topic["target"]: topic["differences"] for topic in plan["topics"]}
+    assert [differences[name] for name in names] == [["missing, or hidden from this login"], ["missing"]]
+    assert "access rights of the target hide 1 topic from this login: it may be there" in plan["warnings"]

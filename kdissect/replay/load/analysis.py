@@ -217,7 +217,7 @@ class _Loader:
             shared = loaded.shares.take(request, body, response or {}, loaded.names)
             loaded.connection_groups.add_reader(request.connection, shared)
             if request.key == ApiKey.CREATE_TOPICS:
-                self._learn_created(request, body, response or {})
+                self._learn_created(body, response or {})
             version = request.version or 0
             for owner in loaded.last_writers.take(request.index, request.key, version, body, loaded.names):
                 loaded.connection_groups.unite(request.connection, owner)
@@ -247,7 +247,7 @@ class _Loader:
                         partition = (name, each["partition_index"])
                         loaded.starts.setdefault(partition, each["log_start_offset"])
 
-    def _learn_created(self, request: Request, body: Tree, response: Tree) -> None:
+    def _learn_created(self, body: Tree, response: Tree) -> None:
         """Learn which topics a request made that were not there before."""
         loaded = self._loaded
         if body.get("validate_only"):
@@ -255,7 +255,7 @@ class _Loader:
         for topic in response.get("topics") or ():
             known = loaded.source.topics.get(topic["name"])
             if not topic["error_code"] and not (known and known.partitions):
-                loaded.created.setdefault(topic["name"], request.index)
+                loaded.created.add(topic["name"])
 
     def _learn_older(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
         """Learn what a request tells about sessions and members that may be older than the capture."""

@@ -37,7 +37,7 @@ class ReplayInput:
     bodies: DecodedCache = field(default_factory=DecodedCache)
     source: CapturedCluster = field(default_factory=CapturedCluster)
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first
-    created: dict[str, int] = field(default_factory=dict)  # topic -> the request that is sent to create it
+    created: set[str] = field(default_factory=set)  # topics that a request is sent to create
     records: int = 0  # that are produced
     record_bytes: int = 0
 

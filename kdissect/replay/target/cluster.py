@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.effects import ANY
 from kdissect.replay.rewrite.names import ZERO_ID, Names, Tree
 from kdissect.replay.rewrite.versions import Range, true_ranges
@@ -60,6 +61,7 @@ class TargetCluster:
     nodes: dict[int, Address] = field(default_factory=dict)
     racks: dict[int, str | None] = field(default_factory=dict)
     topics: dict[str, TargetTopic] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)  # topics that the login may not see, there or not
     versions: dict[int, Range] = field(default_factory=dict)  # what all nodes speak
     features: dict[str, int] = field(default_factory=dict)
     coordinators: dict[tuple[int, str], int] = field(default_factory=dict)  # (kind, name) -> node
@@ -83,6 +85,8 @@ class TargetCluster:
         self.cluster_id = body.get("cluster_id") or self.cluster_id
         known = leaders_in(body)
         for topic in body["topics"]:
+            if topic["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.get("name"):
+                self.hidden.add(topic["name"])
             if topic.get("name") not in known:
                 continue
             leaders = known[topic["name"]]

@@ -47,7 +47,7 @@ def test_topics_that_are_only_validated_are_not_waited_for() -> None:
     asked = settings(allowed_apis=frozenset({CREATE_TOPICS}))
     done = play(script.capture(), script.shelf, paper, topology(leaders=2), asked)
     assert done.buckets() == {"answered": 1}
-    assert done.context.loaded.created == {}
+    assert done.context.loaded.created == set()
     assert paper.now_ns < S
 
 

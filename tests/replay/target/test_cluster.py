@@ -84,3 +84,11 @@ def test_a_request_is_split_by_the_leaders_of_its_partitions() -> None:
     }
     assert found == {1: [0, 2], 2: [1]}
     assert split(LIST_OFFSETS, {"topics": []}, cluster, names) == [(ANY, {"topics": []})]
+
+
+def test_topics_that_the_login_may_not_see_are_noted() -> None:
+    cluster, body = TargetCluster(Anywhere()), metadata(1)
+    body["topics"].append({"name": "payments", "error_code": 29, "partitions": []})
+    body["topics"].append({"name": "clicks", "error_code": 3, "partitions": []})
+    cluster.learn_metadata(body, Names(settings(), {}))
+    assert (set(cluster.topics), cluster.hidden) == ({"orders"}, {"payments"})
