@@ -240,17 +240,18 @@ class ReadOrder:
         return None
 
     def missing_fetch(self, items: Sequence[ReplayItem], index: int) -> int | None:
-        """Return a fetch that had been answered before a request was sent and has not ended.
+        """Return the last fetch that had been answered before a request was sent and has not ended.
 
         None if all have. Partitions of a fetch are known by its session only, so those of other topics count.
         """
-        sent_ns = items[index].request.first_ns
-        for keys, answered_ns, indices in column_blocks(items[:index], "key", "answered_ns", "index"):
-            earlier = np.isin(keys, FETCHES) & (answered_ns >= 0) & (answered_ns <= sent_ns)
-            for each in self._gates.unended(indices[earlier]).tolist():
-                if items[each].refusal is None and self._gates.is_own(each):
-                    return int(each)
-        return None
+        sent_ns, last = items[index].request.first_ns, None
+        for keys, answered_ns, sent, indices in column_blocks(
+            items[:index], "key", "answered_ns", "sent", "index"
+        ):
+            earlier = np.isin(keys, FETCHES) & sent & (answered_ns >= 0) & (answered_ns <= sent_ns)
+            unended = self._gates.unended(indices[earlier])[::-1].tolist()
+            last = next((each for each in unended if self._gates.is_own(each)), last)
+        return last
 
     def missing_before(self, index: int) -> int | None:
         """Return a request that a fetch or a commit comes after and that has not ended; None if all have."""

@@ -10,11 +10,14 @@ from random import Random
 import numpy as np
 import pytest
 
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.captured_reads import FIRST_LIFE, CapturedReads
 from kdissect.replay.load.captured_shares import CapturedShares
+from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.replay_items import ReplayItem
 from kdissect.replay.pass_state import PassNotes, ReadOrder, RequestGates, RequestValues, RunClock, add_values
 from kdissect.replay.rewrite.names import Names
+from tests.helpers.paper_fetches import fetch
 from tests.helpers.paper_target import Script, settings
 from tests.helpers.rewriting_cases import WHERE
 
@@ -146,3 +149,18 @@ def test_a_topic_that_is_created_again_has_other_offsets() -> None:
     gates.end(1)
     assert [order.missing_write(WHERE, 1, index) for index in (2, 6)] == [None, 5]
     assert captured.first_written(*WHERE) == 0
+
+
+def test_the_last_missing_fetch_of_this_process_is_named() -> None:
+    script, gates = Script(), RequestGates()
+    for at_ms in (0, 1, 2, 3):
+        script.add(at_ms, 1, 12, fetch(0, -1, {0: 0}), {"responses": []}, took_ms=5 if at_ms == 3 else 0.5)
+    script.add(6, 20, 1, {"topic_names": ["orders"], "timeout_ms": 9}, {"responses": []})
+    items = [ReplayItem(request, "client") for request in script.requests]
+    items[2].refusal = Refusal(Disposition.POLICY, "excluded by --topic")
+    order = ReadOrder(CapturedReads(), CapturedShares(), gates)
+    assert order.missing_fetch(items, 4) == 1  # the last one was answered later
+    gates.limit_to(np.array([0, 4]))
+    assert order.missing_fetch(items, 4) == 0
+    gates.end(0)
+    assert order.missing_fetch(items, 4) is None
