@@ -91,11 +91,12 @@ def most_bytes(context: ReplayContext, item: ReplayItem, partition: FetchedParti
     """Return how many bytes of a partition a fetch takes, so that it does not read ahead of its capture.
 
     0: the partition is left out. A leader hands out one batch to all others, however few bytes they take. A
-    client that is behind takes what it has missed as well.
+    client that is behind takes what it has missed as well. Nobody is told the offsets of records without
+    acknowledgement, so where there are some, nobody knows who is ahead.
     """
     offsets, offset, position = partition.offsets, partition.fields["fetch_offset"], partition.position
     exact = offsets.written(position.captured)
-    if exact is None:
+    if exact is None or partition.captured in context.loaded.reads.unacknowledged:
         return partition.most_bytes
     read = context.loaded.reads.reads(item.request.index).get(partition.captured)
     behind = offset < exact

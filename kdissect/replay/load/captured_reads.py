@@ -119,6 +119,7 @@ class CapturedReads:
 
     def __init__(self) -> None:
         self.before: dict[int, tuple[int, ...]] = {}
+        self.unacknowledged: set[TopicPartition] = set()  # that are written without responses (acks=0)
         self._reads: dict[int, Reads] = {}
         self._writers: dict[TopicPartition, _Writers] = defaultdict(_Writers)
         self._deletions: dict[str, array[int]] = {}  # topic -> the requests that deleted it
@@ -165,6 +166,12 @@ class CapturedReads:
         if request.key == ApiKey.FETCH:
             self._take_fetch(request, response, client, names)
         elif request.key == ApiKey.PRODUCE:
+            if not body["acks"]:
+                self.unacknowledged.update(
+                    (names.captured_topic(topic) or "", each["index"])
+                    for topic in body["topic_data"]
+                    for each in topic["partition_data"]
+                )
             for partition, each in _partitions(response, names, "name", "partition_responses", "index"):
                 if not each["error_code"] and each["base_offset"] >= 0:
                     self.add_write(partition, each["base_offset"], request.index)

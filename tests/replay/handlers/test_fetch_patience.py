@@ -6,9 +6,19 @@ import pytest
 
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Pace
-from tests.helpers.paper_cluster import FETCH, PRODUCE, batch, produce
+from tests.helpers.paper_cluster import FETCH, PRODUCE, Cluster, batch, produce
 from tests.helpers.paper_fetches import VERSION, Sessions, fetch
-from tests.helpers.paper_target import PaperTarget, Script, Tree, play, replay, settings, topology
+from tests.helpers.paper_target import (
+    MS,
+    FarTarget,
+    PaperTarget,
+    Script,
+    Tree,
+    play,
+    replay,
+    settings,
+    topology,
+)
 
 WAIT_MS = 500
 WRITES = 20
@@ -117,3 +127,45 @@ def test_a_client_does_not_read_on_while_writers_are_ahead_of_it(prepared: bool,
     done = play(made.capture(), made.shelf, paper, target, asked, prepared=prepared)
     assert done.buckets() == {"answered": 2 * WRITES + 1 + later}
     assert paper.read == list(range(1 + later))
+
+
+def test_records_without_acknowledgement_are_read_too() -> None:
+    """They come behind the others on the target, and their offsets in the capture are not known."""
+    made, record = Script(), batch()
+    for at_ms, partition, base, connection in ((0, 0, 1, 1), (2, 1, 0, 4)):
+        taken = {"index": partition, "error_code": 0, "base_offset": base, "log_append_time_ms": -1}
+        answer = {"responses": [{"name": "orders", "partition_responses": [taken]}]}
+        body = produce(*[record] * (1 + partition))
+        del body["topic_data"][0]["partition_data"][:partition]
+        made.add(at_ms, PRODUCE, 8, body, answer, connection=connection)
+    made.add(1, PRODUCE, 8, produce(record) | {"acks": 0}, connection=3)
+    both = record + (1).to_bytes(8, "big") + record[8:]
+    made.add(5, FETCH, VERSION, fetch(0, -1, {0: 0}), captured(both), connection=2)
+    other = captured(record)
+    other["responses"][0]["partitions"][0]["partition_index"] = 1
+    made.add(9, FETCH, VERSION, fetch(0, -1, {0: 2, 1: 0}), other, connection=2)
+    logs, asked = {0: PaperLog(), 1: PaperLog()}, list[dict[int, int]]()
+
+    def answer_of(key: int, version: int, body: Tree) -> Tree | None:
+        if key == PRODUCE:
+            (data,) = body["topic_data"][0]["partition_data"]
+            logs[data["index"]].log.append(data["records"])
+            taken = {"index": data["index"], "error_code": 0, "base_offset": 0}
+            answer = {"responses": [{"name": "t-orders", "partition_responses": [taken]}]}
+            return answer if body["acks"] else None
+        if key != FETCH:
+            return Cluster()(key, version, body)
+        named = [each for topic in body["topics"] for each in topic["partitions"]]
+        asked.append({each["partition"]: each["fetch_offset"] for each in named})
+        parts = []
+        for each in named:
+            (part,) = logs[each["partition"]]._fetched({"topic": "", "partitions": [each]})["partitions"]
+            parts.append(part | {"partition_index": each["partition"]})
+        return {"session_id": 0, "responses": [{"topic": "t-orders", "partitions": parts}]}
+
+    slow = {3: 90 * MS, 4: 60 * MS}
+    paper = FarTarget(
+        answer_of, lag=lambda link: next((lag for owner, lag in slow.items() if owner == link.owner), MS)
+    )
+    play(made.capture(), made.shelf, paper, topology({"t-orders": 2}, 1), settings(pace=Pace.ASAP))
+    assert asked == [{0: 0}, {0: 1, 1: 0}]
