@@ -171,12 +171,14 @@ def rows_of(frame: Any) -> Generator[list[Any], None, None]:
 
 
 def _tree(value: Any) -> Any:
-    """Return a value with rows of structs as dictionaries."""
+    """Return a value with rows of structs as dictionaries, and bytes as hexadecimal digits."""
     if isinstance(value, tuple):  # a Row
         names = getattr(value, "__fields__", range(len(value)))
         return {name: _tree(inside) for name, inside in zip(names, value, strict=True)}
     if isinstance(value, list):
         return [_tree(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
     return {name: _tree(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 

@@ -37,6 +37,18 @@ def test_json_has_null_where_it_has_no_number(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.splitlines()[1] == "nan,[null]"
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_bytes_are_hexadecimal_digits(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = SimpleNamespace(
+        columns=["a", "b"], toLocalIterator=lambda: iter([(bytearray(b"\xca\xfe"), [b"\0", None])])
+    )
+    write_rows(frame, argparse.Namespace(format=name, limit=None, color="never"))
+    shown = capsys.readouterr().out
+    assert "cafe" in shown
+    assert "00" in shown
+    assert "b'" not in shown
+
+
 def test_rows_that_nobody_reads_are_let_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     let_go = []
 
