@@ -13,6 +13,7 @@ In comes a packet as captured with the connection that it belongs to, out goes t
 """
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ ETHERTYPES = (b"\x08\x00", b"\x86\xdd")
 VLANS = (b"\x81\x00", b"\x88\xa8")
 KEPT_OPTIONS = frozenset((0, 1, 2, 3, 4, 5, 8))  # of TCP: end, no-op, MSS, window scale, SACK twice, times
 SEQUENCE_SPACE = 1 << 32
+ADDRESSES_KEPT = 1 << 12
 MOST_IP_BYTES = 0xFFFF
 NO_CHECKSUM_OF_ZERO = 0xFFFF  # in its place, since 0 says that there is no checksum: UDP only (RFC 768)
 
@@ -60,7 +62,10 @@ class PacketRewriter:
         self, pseudonyms: SameLengthPseudonyms, overlay: StreamOverlay, plain: PlainParts,
         connections: dict[int, StreamFacts],
     ) -> None:  # fmt: skip
-        self._pseudonyms, self._overlay, self._plain = pseudonyms, overlay, plain
+        self._overlay, self._plain = overlay, plain
+        self._mac, self._ipv4, self._ipv6 = map(
+            lru_cache(ADDRESSES_KEPT), (pseudonyms.mac, pseudonyms.ipv4, pseudonyms.address)
+        )
         self._connections = connections
         self._latest: dict[tuple[int, int], int] = {}  # position that each stream has come to
 
@@ -73,7 +78,7 @@ class PacketRewriter:
         if not layers:
             return RewrittenPacket(BLANK * len(data), original)
         for offset, size in MACS.get(link_type, ()):
-            out[offset : offset + size] = self._pseudonyms.mac(bytes(out[offset : offset + size]))
+            out[offset : offset + size] = self._mac(bytes(out[offset : offset + size]))
         behind_outer = (int(LINK_TABLE[link_type, SKIP]), *(layer.behind for layer in layers))
         for behind, inner in zip(behind_outer, layers, strict=False):
             self._tunnelled_macs(out, behind, inner.start)
@@ -128,12 +133,12 @@ class PacketRewriter:
     def _addresses(self, out: bytearray, layer: IpLayer) -> None:
         if out[layer.start] >> 4 == 4:
             for offset in (layer.start + 12, layer.start + 16):
-                out[offset : offset + 4] = self._pseudonyms.ipv4(bytes(out[offset : offset + 4]))
+                out[offset : offset + 4] = self._ipv4(bytes(out[offset : offset + 4]))
             options = slice(layer.start + 20, layer.start + (out[layer.start] & 15) * 4)
             out[options] = b"\1" * len(out[options])
         else:
             for offset in (layer.start + 8, layer.start + 24):
-                out[offset : offset + 16] = self._pseudonyms.address(bytes(out[offset : offset + 16]))
+                out[offset : offset + 16] = self._ipv6(bytes(out[offset : offset + 16]))
             clear_extensions(np.frombuffer(out, np.uint8), layer.start, layer.behind)
 
     def _tunnelled_macs(self, out: bytearray, behind: int, inner: int) -> None:
@@ -143,7 +148,7 @@ class PacketRewriter:
             offset -= 4
         if offset >= behind and bytes(out[inner - 2 : inner]) in ETHERTYPES:
             for begin in (offset, offset + 6):
-                out[begin : begin + 6] = self._pseudonyms.mac(bytes(out[begin : begin + 6]))
+                out[begin : begin + 6] = self._mac(bytes(out[begin : begin + 6]))
 
 
 def _clean_options(out: bytearray, start: int, stop: int) -> None:

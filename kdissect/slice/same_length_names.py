@@ -8,8 +8,9 @@ long as it was. The same key leads to the same pseudonyms.
 - In a shorter name each character becomes another one of its alphabet, by a permutation that depends on the
   key and on what stands before it. So two names never become one.
 - An address becomes another one by such permutations, number by number, where a number keeps its count of
-  digits. So its text keeps its length too, and networks stay networks. Loopback, multicast and unspecified
-  addresses name nobody and stay.
+  digits. So its text keeps its length too, and networks stay networks. A group of IPv6 counts as two bytes,
+  and a global address stays a global one. Loopback, multicast and unspecified addresses name nobody and
+  stay, and so does the prefix of IPv6 addresses of a link.
 """
 
 import hashlib
@@ -21,12 +22,16 @@ from functools import lru_cache
 from kdissect.tables.anonymize import KEPT, Pseudonyms
 from kdissect.text import IPV4_PREFIX, format_uuid
 
+NAMES_KEPT = 1 << 10
 LONG = 8  # bytes of a name that becomes digits: 32 bits, as in other pseudonyms
 ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "-._")
 OTHER = "x"  # for any other character, as often as it has bytes
 OCTETS = (range(10), range(10, 100), range(100, 256))  # of one, two and three digits
 FIRST_OCTETS = (range(1, 10), range(10, 100), (*range(100, 127), *range(128, 224)))
-GROUPS = (range(1, 16), range(16, 256), range(256, 4096), range(4096, 65536))
+LEADING = (range(1), range(1, 16), range(16, 256))  # first byte of a group that is not 0: one digit, or two
+FOLLOWING = (range(256),)
+GLOBAL = range(0x20, 0x40)  # first bytes of addresses that the Internet routes (RFC 4291, section 2.4)
+OF_A_LINK = 0xFE
 IPV4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 KEPT_HOSTS = frozenset(("localhost", "localhost.localdomain"))
 BROADCAST = b"\xff" * 6
@@ -42,6 +47,9 @@ class SameLengthPseudonyms(Pseudonyms):
         """Return the pseudonym of a name; None, an empty name and a name of Kafka itself stay."""
         if not name or name in KEPT.get(kind, ()):
             return name
+        return _kept_name(self, kind, name)
+
+    def _new_name(self, kind: str, name: str) -> str:
         raw = name.encode("utf-8", "surrogateescape")
         if kind == "topic_id":
             return format_uuid(self._digest(b"topic_id\0" + raw, 16))
@@ -72,18 +80,19 @@ class SameLengthPseudonyms(Pseudonyms):
         return bytes(replaced)
 
     def ipv6(self, host: bytes) -> bytes:
-        """Return the pseudonym of an IPv6 address; groups of zeros and the first group's kind stay."""
+        """Return the pseudonym of an IPv6 address: as many digits in each group, and as global as it was."""
         address = ipaddress.IPv6Address(host)
         if address.is_loopback or address.is_multicast or address.is_unspecified:
             return host
         if address.ipv4_mapped is not None:
             return IPV4_PREFIX + self.ipv4(host[12:])
-        replaced = host[:2]  # global, local, or of a link
-        for at in range(2, 16, 2):
-            number = int.from_bytes(host[at : at + 2])
-            new = self._number(number, b"ipv6" + host[:at], GROUPS) if number else 0
-            replaced += new.to_bytes(2)
-        return replaced
+        replaced = bytearray(host[:2] if host[0] == OF_A_LINK else b"")
+        for at in range(len(replaced), 16):
+            kinds = FOLLOWING if at % 2 and host[at - 1] else LEADING
+            if at == 0:
+                kinds = (GLOBAL,) if host[0] in GLOBAL else (range(host[0], host[0] + 1),)
+            replaced.append(self._number(host[at], b"ipv6" + host[:at], kinds))
+        return bytes(replaced)
 
     def mac(self, address: bytes) -> bytes:
         """Return the pseudonym of an address of a link layer: a local one, of no maker's."""
@@ -132,6 +141,10 @@ class SameLengthPseudonyms(Pseudonyms):
 
     def _digest(self, data: bytes, size: int) -> bytes:
         return hashlib.blake2b(data, key=self.key[:64], digest_size=size).digest()
+
+
+_kept_name = lru_cache(NAMES_KEPT)(SameLengthPseudonyms._new_name)  # noqa: SLF001 - of this module
+"""The pseudonym of a name: a few names stand in most messages."""
 
 
 @lru_cache(4096)

@@ -4,6 +4,7 @@ import ipaddress
 
 import pytest
 
+from kdissect.slice import same_length_names
 from kdissect.slice.same_length_names import SameLengthPseudonyms
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.text import IPV4_PREFIX
@@ -51,6 +52,38 @@ def test_addresses_that_name_nobody_stay() -> None:
     assert NAMES.mac(bytes(6)) == bytes(6)
     assert NAMES.mac(b"\xff" * 6) == b"\xff" * 6
     assert NAMES.mac(b"\x52\x54\x00\x01\x02\x03")[0] & 3 == 2
+
+
+def test_global_ipv6_addresses_keep_neither_registry_nor_organization() -> None:
+    ends = {
+        text: str(NAMES.name("host", text)) for text in ("2003:e1:7::1", "2a02:26f0::9", "fd12:3456:789a::1")
+    }
+    for text, replaced in ends.items():
+        assert len(replaced) == len(text)
+        assert replaced.split(":")[0] != text.split(":")[0]
+        assert [len(group) for group in replaced.split(":")] == [len(group) for group in text.split(":")]
+    assert all(ipaddress.IPv6Address(ends[text]).packed[0] in range(0x20, 0x40) for text in list(ends)[:2])
+    assert ends["fd12:3456:789a::1"].startswith("fd")
+    assert str(NAMES.name("host", "fe80::1")).startswith("fe80::")
+
+
+def test_ipv6_addresses_stay_apart_and_networks_stay_networks() -> None:
+    network = ipaddress.IPv6Address("2a02:26f0:12:a00::").packed[:8]
+    new = {NAMES.ipv6(network + bytes([0, 0, at >> 8, at & 255, 0, 0, 0, 9])) for at in range(1 << 10)}
+    assert len(new) == 1 << 10
+    assert len({address[:8] for address in new}) == 1
+
+
+def test_permutations_of_ipv6_addresses_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, cycle = [], same_length_names._cycle
+
+    def measure(seed: bytes, size: int) -> tuple[int, ...]:
+        sizes.append(size)
+        return cycle(seed, size)
+
+    monkeypatch.setattr(same_length_names, "_cycle", measure)
+    NAMES.ipv6(ipaddress.IPv6Address("2a02:26f0:7:b00c:face:abcd:ef12:3456").packed)
+    assert max(sizes) <= 256  # thousands of these are kept
 
 
 def test_keys_have_digits_that_differ() -> None:
