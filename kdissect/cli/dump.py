@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from kdissect.cli.dump_input import DumpInput
     from kdissect.dump.context_window import ShownExchange
     from kdissect.dump.heading import HeadingFacts
-    from kdissect.dump.line_workers import PackedBatch
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe_records import PayloadOptions
+    from kdissect.exchanges.exchange_workers import PackedBatch
     from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.anonymize import Pseudonyms
 
@@ -159,7 +159,7 @@ def _write_by_workers(
     is_stopped: Callable[[], bool],
 ) -> int:
     """Write all exchanges that match, until reading `is_stopped`. Return how many match."""
-    from kdissect.dump.line_workers import packed_batches, texts_in_order
+    from kdissect.exchanges.exchange_workers import packed_batches, texts_in_order
 
     selection, matches = exchange_filter(arguments, opened.start_ns), 0
     texts_of = _texts_of(arguments, opened, pseudonyms, selection)
@@ -180,10 +180,10 @@ def _texts_of(
 ) -> "Callable[[PackedBatch], tuple[int, bytes]]":
     """Return the function that returns how many exchanges of a batch match, and their text."""
     from kdissect.dump.context_window import ShownExchange
-    from kdissect.dump.line_workers import BatchFacts
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe_records import PayloadOptions
     from kdissect.exchanges.exchange import unpack
+    from kdissect.exchanges.exchange_workers import BatchFacts
 
     facts = BatchFacts(opened.reader.file_name)
     lines_of = _lines_of(arguments, opened, facts, pseudonyms, PayloadOptions())

@@ -213,19 +213,17 @@ def _anonymized(arguments: argparse.Namespace) -> "AnonymizedStreams | None":
     pseudonyms = pseudonyms_of(arguments)
     if pseudonyms is None:
         return None
-    from kdissect.slice.anonymized_frames import FrameAnonymizer
     from kdissect.slice.anonymized_streams import AnonymizedStreams
     from kdissect.slice.same_length_names import SameLengthPseudonyms
 
-    return AnonymizedStreams(FrameAnonymizer(SameLengthPseudonyms(pseudonyms.key)))
+    return AnonymizedStreams(SameLengthPseudonyms(pseudonyms.key))
 
 
 def _what_is_missing(anonymized: "AnonymizedStreams") -> str:
-    frames = anonymized.frames
     counts = (
         (anonymized.left_out, "TLS connection", "left out, since {} cannot be opened"),
-        (frames.blanked, "message", "blanked, since {} cannot be decoded"),
-        (frames.records.opaque, "batch", "without records that can be read"),
+        (anonymized.blanked, "message", "blanked, since {} cannot be decoded"),
+        (anonymized.opaque, "batch", "without records that can be read"),
     )
     return "".join(
         f"; {_counted(count, noun)} {what.format('it' if count == 1 else 'they')}"

@@ -13,25 +13,13 @@ from typing import Any, Protocol
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import RAW_SASL_NAME
 from kdissect.exchanges.exchange import CapturedFrame
+from kdissect.exchanges.exchange_workers import ConnectionReader
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 
 PACKET_MASK = (1 << PACKET_BITS) - 1
 NULL = "null"
 TEXTS_KEPT = 1 << 12
-
-
-class ConnectionReader(Protocol):
-    """Facts about connections in a heading: an `ExchangeReader` knows it."""
-
-    def identity(self, connection: int) -> int:
-        """Return the public number of a connection."""
-
-    def addresses(self, connection: int) -> tuple[str, str]:
-        """Return the addresses of client and server."""
-
-    def mechanism(self, connection: int) -> str | None:
-        """Return the SASL mechanism of a connection with raw tokens."""
 
 
 class HeadingFacts(ConnectionReader, Protocol):

@@ -11,6 +11,7 @@ facts about the beginning of a capture stand at its end.
   so memory has the size of what is open at one time.
 - `exchange` is one exchange as headers tell it, with the bytes of its frames; `decoded` adds its messages,
   decoded once.
+- `exchange_workers` hands many of them to several processes, which make texts of them in order.
 - `filter` applies the filters of the command line (`tables.filters`), to headers before an exchange waits, to
   messages after it. `field_search` finds the fields with a role, such as topic, in decoded messages.
 - `describe` makes a tree for people and programs of a decoded message: names beside numbers, secrets

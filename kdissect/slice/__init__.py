@@ -4,7 +4,8 @@ In come captures and a filter, out goes one pcapng file. Captures are read twice
 does not grow with them.
 
 - `packet_selection` is the first reading: which exchanges are selected, which connections and times that
-  means, and a comment for each message. `message_comment` words it.
+  means, and a comment for each message. `chosen_exchanges` decodes them, in several processes if there are
+  many, and `message_comment` words the comments.
 - `packet_match` decides for each packet of a split whether it belongs to what is selected.
 - `slice_writer` is the second reading, and copies what matches. `source_blocks` reads what the record table
   leaves out: interfaces, flags, comments and names. `pcapng_writer` lays out blocks. `session_secrets` finds

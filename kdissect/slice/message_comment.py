@@ -5,16 +5,19 @@ request, and one for the packet that begins the response. Names come from the ca
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import RAW_SASL_NAME
-from kdissect.exchanges.filter import TOPIC_ROLES, error_codes, mentioned_groups, topic_in
+from kdissect.exchanges.field_search import Mention
+from kdissect.exchanges.filter import GROUP_ROLES, TOPIC_ROLES, error_codes, group_in, topic_in
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import kafka07_error_name
 from kdissect.text import escape, format_duration, truncate
 
+PARTITION = "partition"
+NAMED = TOPIC_ROLES | GROUP_ROLES | {PARTITION}  # roles of what a comment names
 NAMES_SHOWN = 3
 NAME_COLUMNS = 120  # of one name; topics have up to 249 characters
 ONE_UNIT = re.compile(r"([\d.]+)(ns|µs|ms|s)")
@@ -58,25 +61,27 @@ def _subject(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> str:
         parts.append(f"v{exchange.api_version}")
     if exchange.correlation_id is not None:
         parts.append(f"#{exchange.correlation_id}")
-    topics = _first_names(_topic_partitions(decoded, topic_names))
+    mentions = list(decoded.mentions(NAMED))
+    topics = _first_names(_topic_partitions(mentions, topic_names))
     if topics:
         parts.append(f"{PREPOSITIONS.get(exchange.api_key, 'for')} {topics}")
-    groups = _first_names(mentioned_groups(decoded))
+    found = (group_in(mention) for mention in mentions if mention[0] in GROUP_ROLES)
+    groups = _first_names(name for name in found if name is not None)
     if groups:
         parts.append(f"of group {groups}")
     return " ".join(parts)
 
 
-def _topic_partitions(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> Iterator[str]:
+def _topic_partitions(mentions: Iterable[Mention], topic_names: Mapping[bytes, str]) -> Iterator[str]:
     """Yield each topic with each of its partitions, as orders-3, and topics without partitions alone."""
     topic, alone = None, False
-    for mention in decoded.mentions(TOPIC_ROLES | {"partition"}):
+    for mention in mentions:
         role, value, _ = mention
-        if role != "partition":
+        if role in TOPIC_ROLES:
             if topic is not None and alone:
                 yield topic
             topic, alone = topic_in(mention, topic_names), True
-        elif topic is not None:
+        elif role == PARTITION and topic is not None:
             alone = False
             yield f"{topic}-{value}"
     if topic is not None and alone:

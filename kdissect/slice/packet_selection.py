@@ -11,7 +11,8 @@ packets, sorted by packet on disk. Three scopes decide what is wanted of a conne
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -19,13 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect.array_types import Bools
-from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
-from kdissect.slice.message_comment import message_comments
+from kdissect.slice.chosen_exchanges import ChosenExchange, CommentNames, chooser, chosen_exchanges
 from kdissect.streams.endpoints import Endpoints
 from kdissect.streams.flow_state import ORPHAN_RESPONSE
 
@@ -178,13 +177,6 @@ class PacketComments:
         self._order.close()
 
 
-class CommentNames(NamedTuple):
-    """Inputs of comments in place of an exchange and the names of topics by id."""
-
-    shown: Callable[[DecodedExchange], DecodedExchange]
-    topics: Mapping[bytes, str]
-
-
 def select(
     reader: ExchangeReader,
     request: SliceRequest,
@@ -196,34 +188,22 @@ def select(
 
     Comments use `names`, if they are given, instead of those of the capture.
     """
-    shown, topics = names or CommentNames(lambda decoded: decoded, topic_names)
-    wanted: dict[int, Wanted] = {}
+    choose = chooser(request.filter, topic_names, names or CommentNames(lambda one: one, topic_names))
+    wanted: defaultdict[int, Wanted] = defaultdict(Wanted)
     count = 0
-    for decoded in _selected(reader, request, topic_names):
-        exchange = decoded.exchange
+    for chosen in chosen_exchanges(reader, request.header_mask, choose):
         count += 1
-        _widen(wanted.setdefault(exchange.connection, Wanted()), exchange, request, reader)
-        frames = (exchange.request, exchange.response)
-        for frame, text in zip(frames, message_comments(shown(decoded), topics), strict=True):
-            if frame is not None and frame.packet >= 0 and text:
-                comments.add(frame.packet, text)
+        _widen(wanted[chosen.connection], chosen, request, reader)
+        for frame in (chosen.request, chosen.response):
+            if frame is not None and frame.packet >= 0 and frame.comment:
+                comments.add(frame.packet, frame.comment)
     if request.span:
         _add_span(wanted, request.span, request, reader)
     return PacketSelection(_occupants(reader, wanted), comments, count, len(wanted))
 
 
-def _selected(
-    reader: ExchangeReader, request: SliceRequest, topic_names: Mapping[bytes, str]
-) -> Iterator[DecodedExchange]:
-    # Without an end, even with --until: a connection that comes later may use the same ports.
-    for exchange in reader.exchanges(request.header_mask):
-        decoded = DecodedExchange(exchange)
-        if request.filter.selects(decoded, topic_names):
-            yield decoded
-
-
 def _add_span(
-    wanted: dict[int, Wanted], span: ConnectionSpan, request: SliceRequest, reader: ExchangeReader
+    wanted: defaultdict[int, Wanted], span: ConnectionSpan, request: SliceRequest, reader: ExchangeReader
 ) -> None:
     """Add the connections of a span as wanted, those without an exchange too, unless exchanges are wanted."""
     if request.scope is SliceScope.EXCHANGES or request.exchanges or not request.filter.selects_everything:
@@ -231,33 +211,29 @@ def _add_span(
     for row, _ in enumerate(reader.beginnings()):
         if reader.identity(row) not in span.connections:
             continue
-        one = wanted.setdefault(row, Wanted())
+        one = wanted[row]
         one.everything = request.scope is SliceScope.CONNECTIONS
         for windows in one.windows:
             windows.add(span.begin_ns - request.around_ns, span.end_ns + request.around_ns)
 
 
-def _widen(wanted: Wanted, exchange: Exchange, request: SliceRequest, reader: ExchangeReader) -> None:
+def _widen(wanted: Wanted, chosen: ChosenExchange, request: SliceRequest, reader: ExchangeReader) -> None:
     """Add to what is wanted of a connection what an exchange on it needs."""
     if request.scope is SliceScope.CONNECTIONS:
         wanted.everything = True
         return
-    frames = [frame for frame in (exchange.request, exchange.response) if frame is not None]
     if request.scope is SliceScope.AROUND:
+        frames = [frame for frame in (chosen.request, chosen.response) if frame is not None]
         first = min(frame.first_ns for frame in frames) - request.around_ns
-        last = max(map(_end_ns, frames)) + request.around_ns
+        last = max(frame.last_ns for frame in frames) + request.around_ns
         for windows in wanted.windows:
             windows.add(first, last)
         return
     wanted.needs_payload = True
-    client_side = int(reader.client_is_b(exchange.connection))
-    for frame in frames:
-        side = client_side if frame is exchange.request else 1 - client_side
-        wanted.windows[side].add(frame.first_ns, _end_ns(frame))
-
-
-def _end_ns(frame: CapturedFrame) -> int:
-    return frame.first_ns if frame.last_ns is None else frame.last_ns
+    client_side = int(reader.client_is_b(chosen.connection))
+    for side, frame in ((client_side, chosen.request), (1 - client_side, chosen.response)):
+        if frame is not None:
+            wanted.windows[side].add(frame.first_ns, frame.last_ns)
 
 
 def _occupants(reader: ExchangeReader, wanted: Mapping[int, Wanted]) -> dict[Endpoints, list[Occupant]]:

@@ -74,9 +74,11 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path, capfd: pytest.CaptureF
     assert "exchanges on" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("worth", [0, 1 << 30], ids=["several-processes", "one-process"])
 def test_the_first_interrupt_leaves_a_slice_of_what_was_read(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    worth: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kdissect.exchanges.exchange_workers.WORTH_WORKERS", worth)
     whole, part = tmp_path / "whole.pcapng", tmp_path / "part.pcapng"
     monkeypatch.setattr("kdissect.cli.dump_input.SPLIT_BYTES", 50_000)
     assert main(["slice", str(CAPTURE), "-o", str(whole)]) == 0

@@ -1,4 +1,4 @@
-"""Processes that make lines: order, failures, and the same text as one process writes."""
+"""Processes that make texts of exchanges: order, failures, and the same text as one process writes."""
 
 import os
 from collections.abc import Iterator
@@ -8,8 +8,9 @@ import pytest
 
 from kdissect.cli import dump as command
 from kdissect.cli.main import main
-from kdissect.dump import line_workers
-from kdissect.dump.line_workers import (
+from kdissect.exchanges import exchange_workers
+from kdissect.exchanges.exchange import connection_of, unpack
+from kdissect.exchanges.exchange_workers import (
     BATCH_BYTES,
     BATCH_EXCHANGES,
     FIRST_EXCHANGES,
@@ -19,7 +20,6 @@ from kdissect.dump.line_workers import (
     OrderedWorkers,
     packed_batches,
 )
-from kdissect.exchanges.exchange import connection_of, unpack
 from kdissect.forked_process import ProcessLostError
 from kdissect.jit.rows import row_size
 from kdissect.streams.flow_state import ExchangeRow
@@ -102,8 +102,8 @@ def test_workers_write_what_one_process_writes(
     texts = []
     monkeypatch.setenv("KDISSECT_ANONYMIZE_KEY", "key")
     for worth, processes in ((1, 2), (1, 1)):
-        monkeypatch.setattr(line_workers, "WORTH_WORKERS", worth)
-        for module in (command, line_workers):
+        monkeypatch.setattr(exchange_workers, "WORTH_WORKERS", worth)
+        for module in (command, exchange_workers):
             monkeypatch.setattr(module, "processor_count", lambda count=processes: count)
         assert main(["dump", str(STEADY), *options]) == 0
         texts.append(capfdbinary.readouterr().out)

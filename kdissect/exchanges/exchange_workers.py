@@ -1,7 +1,8 @@
-"""Exchanges become lines in several processes, and the lines come out in the order of the exchanges.
+"""Exchanges become texts in several processes, and the texts come out in the order of the exchanges.
 
-One process reads captures; making lines of exchanges takes most of the time. So batches of packed exchanges
-go to forked workers in turn, and their results are awaited in the same turn. The work under way is bounded:
+One process reads captures; reading messages takes most of the time. So batches of packed exchanges go to
+forked workers in turn, and their results are awaited in the same turn. A text is what the caller makes of a
+batch: the lines of a dump, or what a slice needs of its exchanges. The work under way is bounded:
 two batches for each worker, each of a thousand exchanges or a megabyte. A larger exchange never goes to a
 worker (`PackedBatch.is_large`).
 
@@ -19,17 +20,14 @@ from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from kdissect.exchanges.exchange import connection_of
 from kdissect.files import processor_count
 from kdissect.forked_process import ForkedProcess, frozen_garbage
 
-if TYPE_CHECKING:
-    from kdissect.dump.heading import ConnectionReader
-
 BATCH_EXCHANGES = 1 << 10
-FIRST_EXCHANGES = 1 << 5  # of the first batch: its lines should appear at once
+FIRST_EXCHANGES = 1 << 5  # of the first batch: its text should appear at once
 BATCH_BYTES = 1 << 20
 LARGE_BYTES = 8 << 20
 WORTH_WORKERS = 4096  # exchanges, which one process writes in the time that others take to start
@@ -41,6 +39,19 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[T], tuple[int, bytes]]
 """Returns a number of exchanges and their text."""
 Text: TypeAlias = bytes | memoryview
+
+
+class ConnectionReader(Protocol):
+    """Facts about connections in a heading: an `ExchangeReader` knows it."""
+
+    def identity(self, connection: int) -> int:
+        """Return the public number of a connection."""
+
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Return the addresses of client and server."""
+
+    def mechanism(self, connection: int) -> str | None:
+        """Return the SASL mechanism of a connection with raw tokens."""
 
 
 class ConnectionHeading(NamedTuple):
@@ -60,11 +71,11 @@ class PackedBatch:
 
     @property
     def is_large(self) -> bool:
-        """Return whether its lines would take too much memory to have several of them under way."""
+        """Return whether its text would take too much memory to have several of them under way."""
         return sum(map(len, self.exchanges)) > LARGE_BYTES
 
 
-def packed_batches(exchanges: Iterable[bytes], reader: "ConnectionReader") -> Iterator[PackedBatch]:
+def packed_batches(exchanges: Iterable[bytes], reader: ConnectionReader) -> Iterator[PackedBatch]:
     """Yield exchanges in batches, a small one first."""
     batch, held, most = PackedBatch([], {}), 0, FIRST_EXCHANGES
     for packed in exchanges:
@@ -154,7 +165,7 @@ class OrderedWorkers(Generic[T]):
         self._ends.enter_context(frozen_garbage())
         for _ in range(processes):
             texts = SharedTexts()
-            child = _Child(ForkedProcess(partial(_work, work, texts), "makes lines"), texts)
+            child = _Child(ForkedProcess(partial(_work, work, texts), "reads messages"), texts)
             self._ends.callback(child.process.end)
             self._children.append(child)
 
