@@ -7,6 +7,7 @@ import pytest
 from kdissect.cli.main import main
 from kdissect.exchanges import exchange_workers
 from tests.helpers.handmade_capture import write_capture
+from tests.helpers.tiers import thorough_after
 from tests.slice.sliced_capture import CAPTURES, make_slice
 from tests.slice.test_slice_writer import talk
 
@@ -21,7 +22,7 @@ CHOICES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("anonymizes", [False, True], ids=["as-captured", "anonymized"])
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", thorough_after(2, CHOICES))
 @pytest.mark.parametrize("capture", ["broker-restart.pcapng", "tls.pcapng"])
 def test_processes_make_the_same_file_as_one(
     capture: str, choice: str, anonymizes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
