@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_keys import FETCHES
+from kdissect.protocol.api_mask import in_apis
 from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_reads import CapturedReads
@@ -23,8 +24,6 @@ from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.load.request_table import ROWS_AT_ONCE, Interned, V
 from kdissect.replay.request_numbers import RequestNumbers
-
-FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
 @dataclass(slots=True)
@@ -211,23 +210,22 @@ class ReadOrder:
 
     def __init__(self, captured: CapturedReads, shares: CapturedShares, gates: RequestGates) -> None:
         self.captured, self._shares, self._gates = captured, shares, gates
-        self._ended: dict[
-            tuple[TopicPartition, int], int
-        ] = {}  # how many produces of a life, from the first on
+        # How many produces of a partition have ended, from the first of an incarnation of its topic on.
+        self._ended: dict[tuple[TopicPartition, int], int] = {}
 
     def missing_write(self, partition: TopicPartition, offset: int, index: int) -> int | None:
         """Return a produce that wrote before a captured offset and has not ended; None if all have.
 
         The offset is that of a request: the topic may be deleted and created again later.
         """
-        life = self.captured.life(partition[0], index)
-        requests, wanted = self.captured.writers_before(partition, offset, life)
-        ended = self._ended.get((partition, life), 0)
+        incarnation = self.captured.incarnation(partition[0], index)
+        requests, wanted = self.captured.writers_before(partition, offset, incarnation)
+        ended = self._ended.get((partition, incarnation), 0)
         if ended >= wanted:
             return None
         while ended < wanted and self._gates.has_ended(requests[ended]):
             ended += 1
-        self._ended[partition, life] = ended
+        self._ended[partition, incarnation] = ended
         return requests[ended] if ended < wanted else None
 
     def missing_write_to(self, topic: str, index: int) -> int | None:
@@ -248,7 +246,7 @@ class ReadOrder:
         for keys, answered_ns, sent, indices in column_blocks(
             items[:index], "key", "answered_ns", "sent", "index"
         ):
-            earlier = np.isin(keys, FETCHES) & sent & (answered_ns >= 0) & (answered_ns <= sent_ns)
+            earlier = in_apis(keys, FETCHES) & sent & (answered_ns >= 0) & (answered_ns <= sent_ns)
             unended = self._gates.unended(indices[earlier])[::-1].tolist()
             last = next((each for each in unended if self._gates.is_own(each)), last)
         return last

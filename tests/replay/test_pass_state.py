@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.load.captured_reads import FIRST_LIFE, CapturedReads
+from kdissect.replay.load.captured_reads import FIRST_INCARNATION, CapturedReads
 from kdissect.replay.load.captured_shares import CapturedShares
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.replay_items import ReplayItem
@@ -143,8 +143,13 @@ def test_a_topic_that_is_created_again_has_other_offsets() -> None:
     captured.add_write(WHERE, 0, 5)
     captured.finish()
     order = ReadOrder(captured, CapturedShares(), gates)
-    assert [captured.life(WHERE[0], index) for index in (0, 3, 4, 9)] == [FIRST_LIFE, FIRST_LIFE, 3, 3]
-    assert captured.life("other", 9) == FIRST_LIFE
+    assert [captured.incarnation(WHERE[0], index) for index in (0, 3, 4, 9)] == [
+        FIRST_INCARNATION,
+        FIRST_INCARNATION,
+        3,
+        3,
+    ]
+    assert captured.incarnation("other", 9) == FIRST_INCARNATION
     assert [order.missing_write(WHERE, 1, index) for index in (2, 6)] == [1, 5]
     gates.end(1)
     assert [order.missing_write(WHERE, 1, index) for index in (2, 6)] == [None, 5]

@@ -252,8 +252,8 @@ def _learn(
     if outcome.error != ErrorCode.NONE or outcome.offset < 0:
         return
     known = None if captured == UNKNOWN_OFFSET else captured
-    life = context.loaded.reads.life(partition[0], item.request.index)
-    context.positions.note_written(partition, known, batch.records, outcome.offset, life)
+    incarnation = context.loaded.reads.incarnation(partition[0], item.request.index)
+    context.positions.note_written(partition, known, batch.records, outcome.offset, incarnation)
     note_open(context, item.transaction, (batch.producer_id, batch.producer_epoch))
 
 
@@ -286,8 +286,8 @@ def learn_written(
     context.producers.note_attempt(index, partition, True)
     context.leaders.writes.clear(partition)
     if offset >= 0:
-        life = context.loaded.reads.life(partition[0], index)
-        context.positions.note_written(partition, captured, records, offset, life)
+        incarnation = context.loaded.reads.incarnation(partition[0], index)
+        context.positions.note_written(partition, captured, records, offset, incarnation)
 
 
 def note_open(context: ReplayContext, transaction: str | None, producer: ProducerKey) -> None:

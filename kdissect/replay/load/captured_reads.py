@@ -7,8 +7,9 @@ In: every request with its response, in the order of the capture. Out, by reques
 - `before`: for a fetch whose answer had the end of a transaction the request that ended it, for a commit the
   last fetch of its client that brought something of a partition that it commits.
 
-A topic that is deleted and created again begins another life: its offsets begin at 0 again, and mean other
-records. A life goes by the request that ended the one before, also if that is not sent.
+A topic that is deleted and created again has another incarnation: its offsets begin at 0 again, and mean
+other records. The number of an incarnation is that of the request that ended the one before, also if that is
+not sent.
 
 These are facts of the capture (*happens-before*): no client reads what is not written. A request that is not
 sent is no condition.
@@ -39,7 +40,7 @@ from kdissect.replay.rewrite.names import Names, Tree
 
 LAST_OF_ATTRIBUTES = ATTRIBUTES_AT + 1  # the byte with all bits that brokers use
 NO_PRODUCES = array("q")
-FIRST_LIFE = -1  # of a topic: no request of the capture had deleted it
+FIRST_INCARNATION = -1  # of a topic: no request of the capture had deleted it
 
 
 class PartitionRead(NamedTuple):
@@ -123,7 +124,8 @@ class CapturedReads:
         self._reads: dict[int, Reads] = {}
         self._writers: dict[TopicPartition, _Writers] = defaultdict(_Writers)
         self._deletions: dict[str, array[int]] = {}  # topic -> the requests that deleted it
-        self._lives: dict[tuple[TopicPartition, int], _Writers] = defaultdict(_Writers)  # of such topics
+        # Those of partitions of such topics, by incarnation.
+        self._incarnations: dict[tuple[TopicPartition, int], _Writers] = defaultdict(_Writers)
         self._readers: dict[tuple[ClientKey, TopicPartition], tuple[array[int], array[int]]] = {}
         self._transaction_ends: dict[int, tuple[array[int], array[int]]] = {}  # producer -> times, requests
         self._markers: list[tuple[int, int, int]] = []  # fetch, time of its answer, producer
@@ -136,18 +138,22 @@ class CapturedReads:
         known = self._reads.get(index)
         return self._rows.reads(index) if known is None else known
 
-    def life(self, topic: str, index: int) -> int:
-        """Return the last request before a request that deleted a topic; `FIRST_LIFE` if there is none."""
+    def incarnation(self, topic: str, index: int) -> int:
+        """Return the incarnation of a topic that a request is about.
+
+        It is the last request before this one that deleted the topic, `FIRST_INCARNATION` if there is none.
+        """
         deletions = self._deletions.get(topic)
         place = bisect_left(deletions, index) if deletions else 0
-        return deletions[place - 1] if deletions and place else FIRST_LIFE
+        return deletions[place - 1] if deletions and place else FIRST_INCARNATION
 
     def writers_before(
-        self, partition: TopicPartition, offset: int, life: int = FIRST_LIFE
+        self, partition: TopicPartition, offset: int, incarnation: int = FIRST_INCARNATION
     ) -> tuple["array[int]", int]:
         """Return the requests that wrote a partition, and how many of them wrote before an offset."""
-        deleted = partition[0] in self._deletions
-        writers = self._lives.get((partition, life)) if deleted else self._writers.get(partition)
+        writers = self._writers.get(partition)
+        if partition[0] in self._deletions:
+            writers = self._incarnations.get((partition, incarnation))
         if writers is None:
             return NO_PRODUCES, 0
         return writers.requests, bisect_left(writers.offsets, offset)
@@ -225,8 +231,9 @@ class CapturedReads:
         for partition, writers in self._writers.items():
             if partition[0] in self._deletions:
                 for offset, request in zip(writers.offsets, writers.requests, strict=True):
-                    self._lives[partition, self.life(partition[0], request)].add(offset, request)
-        for writers in (*self._writers.values(), *self._lives.values()):
+                    incarnation = self.incarnation(partition[0], request)
+                    self._incarnations[partition, incarnation].add(offset, request)
+        for writers in (*self._writers.values(), *self._incarnations.values()):
             writers.sort()
         readers = {reader: _sorted(*columns) for reader, columns in self._readers.items()}
         for index, first_ns, client, partitions in self._commits:

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.captured_reads import FIRST_LIFE
+from kdissect.replay.load.captured_reads import FIRST_INCARNATION
 from kdissect.replay.settings import Offsets
 
 MOST_BATCHES = 1 << 16  # so many are kept of one partition at least; the oldest go first
@@ -149,7 +149,7 @@ class PartitionOffsets:
     target_start: int | None = None
     target_end: int | None = None
     turn: int = 0  # counts what was learnt
-    life: int = FIRST_LIFE  # of the topic, that the batches belong to
+    incarnation: int = FIRST_INCARNATION  # of the topic, that the batches belong to
 
     def written(self, captured: int) -> int | None:
         """Return the target's offset by the batches of this run; None for an offset before all of them."""
@@ -191,17 +191,22 @@ class Positions:
         return known
 
     def add_written(
-        self, partition: TopicPartition, captured: int, records: int, target: int, life: int = FIRST_LIFE
+        self,
+        partition: TopicPartition,
+        captured: int,
+        records: int,
+        target: int,
+        incarnation: int = FIRST_INCARNATION,
     ) -> None:
         """Learn from a batch that both clusters acknowledged.
 
-        The first one of a later life of its topic puts an end to the batches of the life before.
+        The first one of a later incarnation of its topic puts an end to the batches of the one before.
         """
         known = self.partition(partition)
-        if life < known.life:
+        if incarnation < known.incarnation:
             return
-        if life > known.life:
-            known.life, known.batches, known.target_end = life, WrittenBatches(), None
+        if incarnation > known.incarnation:
+            known.incarnation, known.batches, known.target_end = incarnation, WrittenBatches(), None
         known.turn += 1
         known.batches.add(captured, records, target)
 
@@ -211,11 +216,11 @@ class Positions:
         captured: int | None,
         records: int,
         target: int,
-        life: int = FIRST_LIFE,
+        incarnation: int = FIRST_INCARNATION,
     ) -> None:
         """Learn from a batch that the target wrote; without a captured offset only where its log ends."""
         if captured is not None:
-            self.add_written(partition, captured, records, target, life)
+            self.add_written(partition, captured, records, target, incarnation)
         self.set_bounds(partition, end=target + records)
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
@@ -308,7 +313,7 @@ class GroupCommits:
         rows = []
         for (group, partition), commit in sorted(self._commits.items()):
             known = positions.partition(partition)
-            expected = known.written(commit.captured) if commit.captured_index > known.life else None
+            expected = known.written(commit.captured) if commit.captured_index > known.incarnation else None
             short = 0
             if expected is not None:
                 short = known.batches.target.records_between(commit.replayed or 0, expected)

@@ -119,8 +119,8 @@ def test_a_topic_that_is_created_again_has_other_batches() -> None:
     positions, commits = Positions(Offsets.AUTO, {}), GroupCommits()
     positions.note_written(WHERE, 0, 10, 50)
     commits.note_captured(2, "audit", WHERE, 10)
-    positions.note_written(WHERE, 0, 4, 7, life=3)  # request 3 had deleted the topic
-    positions.note_written(WHERE, 10, 10, 60)  # one of the first life comes late
+    positions.note_written(WHERE, 0, 4, 7, incarnation=3)  # request 3 had deleted the topic
+    positions.note_written(WHERE, 10, 10, 60)  # one of the first incarnation comes late
     assert positions.translate(WHERE, 3) == (10, Rule.PRODUCED)
     (row,) = commits.summary(positions)
     assert (row["expected"], row["short"]) == (None, 0)
