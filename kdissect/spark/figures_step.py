@@ -33,7 +33,7 @@ from kdissect.tables.engine_facts import EngineFacts
 from kdissect.tables.filters import TCP_TABLES, TableBatches
 
 MERGED_AT = 12  # partials that are merged at a time, of about 1 MB each
-FEW_ROWS = 100  # of the tables of a partial: so many of these as above count as one
+FEW_ROWS = 100  # a partial whose tables have fewer is small: MERGED_AT of these count as one
 HANDED_OVER = 8 << 20  # bytes of messages, at most, unless one exchange has more
 
 

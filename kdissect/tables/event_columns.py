@@ -20,6 +20,7 @@ from kdissect.protocol.columnar.field_reader import FieldColumns, FieldReader
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables.array_batch import ArrayBatch
 from kdissect.tables.arrow_columns import int_column, name_column, text_column
+from kdissect.tables.message_list import frame_spans
 
 JOINING, LEAVING = 0, -1  # member epochs of a heartbeat; a static member leaves for a while with -2 (KIP-848)
 SHARED = (
@@ -164,10 +165,9 @@ def _read(batch: ExchangeBatch, rows: Int64s, request: FieldReader, response: Fi
     version = exchanges["api_version"][rows].astype(np.int16)
     fields = []
     for message, reader in (("request", request), ("response", response)):
-        frames = exchanges[message]
-        spans = np.stack([frames[name][rows] for name in ("start", "stop", "frame_stop")], axis=1)
+        spans = frame_spans(exchanges, message, rows)
         present = spans[:, 0] > 0 if message == "response" else np.ones(len(rows), np.bool_)
-        fields.append(reader.read(batch.arena, spans.astype(np.int64), key, version, present))
+        fields.append(reader.read(batch.arena, spans, key, version, present))
     return _Messages(key, *fields)
 
 

@@ -33,10 +33,11 @@ from kdissect.protocol.columnar.registers import ROW_SLOTS, ROW_WIDTH, SUMMARY_A
 from kdissect.protocol.columnar.vm_state import OWNER_PRESENT, OWNER_WIDTH
 from kdissect.protocol.records.batch_summary import MAX_TIMESTAMP
 from kdissect.streams.engine import ExchangeBatch
-from kdissect.streams.flow_state import ANSWERED, ExchangeRow
+from kdissect.streams.flow_state import ANSWERED, REQUEST_SIDE, ExchangeRow
 from kdissect.tables.arrow_columns import UUID_BYTES
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory
 from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.message_list import frame_spans
 from kdissect.tables.partition_keys import TOPIC_ID, partition_keys
 
 NS_PER_MS = 1_000_000
@@ -250,11 +251,10 @@ def _carry_assignments(batch: ExchangeBatch, rows: Int64s) -> Bools:
     if len(rows) < FEW_SYNCS:
         return np.array([_carries_assignment(batch, row) for row in rows.tolist()], np.bool_)
     exchanges = batch.exchanges
-    frames = exchanges["request"]
-    spans = np.stack([frames[name][rows] for name in ("start", "stop", "frame_stop")], axis=1)
+    spans = frame_spans(exchanges, REQUEST_SIDE, rows)
     columns = SYNC_REQUEST.read(
         batch.arena,
-        spans.astype(np.int64),
+        spans,
         exchanges["api_key"][rows].astype(np.int16),
         exchanges["api_version"][rows].astype(np.int16),
     )

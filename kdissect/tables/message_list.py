@@ -40,8 +40,14 @@ def plain_list(exchanges: Records, side: str, rows: Int64s, programs: ProgramCac
     # Rows of fields, not fields of rows: NumPy copies rows of an array with fields field by field.
     key, version = (exchanges[name][rows].astype(np.int16) for name in ("api_key", "api_version"))
     entries = programs.entries(key, version, np.full(len(rows), side == RESPONSE_SIDE))
+    return MessageList(entries, frame_spans(exchanges, side, rows))
+
+
+def frame_spans(exchanges: Records, side: str, rows: Int64s) -> Int64s:
+    """Return the start, stop and frame stop of the messages on a side of some exchanges, a row for each."""
     start, stop, frame_stop = (exchanges[side][name][rows] for name in ("start", "stop", "frame_stop"))
-    return MessageList(entries, np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1))
+    spans: Int64s = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
+    return spans
 
 
 @jit_flat

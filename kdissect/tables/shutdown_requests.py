@@ -14,6 +14,7 @@ from kdissect.protocol.columnar.field_reader import FieldReader
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, REQUEST_SIDE
 from kdissect.tables.array_batch import ArrayBatch, numbers_at
+from kdissect.tables.message_list import frame_spans
 from kdissect.tables.schemas import SHUTDOWN_REQUESTS
 
 ASKING = (ApiKey.CONTROLLED_SHUTDOWN, ApiKey.BROKER_HEARTBEAT)
@@ -29,9 +30,7 @@ def shutdown_request_rows(batch: ExchangeBatch, exchanges: pa.RecordBatch | Arra
     if not len(rows):
         return _NO_ROWS
     key, version = (batch.exchanges[name][rows].astype(np.int16) for name in ("api_key", "api_version"))
-    frames = batch.exchanges[REQUEST_SIDE][rows]
-    spans = np.stack([frames[name] for name in ("start", "stop", "frame_stop")], axis=1).astype(np.int64)
-    fields = FIELDS.read(batch.arena, spans, key, version)
+    fields = FIELDS.read(batch.arena, frame_spans(batch.exchanges, REQUEST_SIDE, rows), key, version)
     node_id = fields.integers("node_id")
     asks = (key == ApiKey.CONTROLLED_SHUTDOWN) | (fields.integers("wanted").values != 0)
     time_ns = numbers_at(exchanges, "request_first_ns", rows)

@@ -3,7 +3,7 @@
 Each producer writes to each broker. `took_ms` is a function of the broker's number and the time in ms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kdissect.protocol.api_keys import ApiKey
 from tests.helpers.told_capture import Line, Story
@@ -55,6 +55,13 @@ def cluster(
                 produce(line, at_ms, took_ms=took, partition=node, offset=int(at_ms))
                 at_ms += max(every_ms, took + 1)
     return story, lines
+
+
+def end_together(lines: Mapping[tuple[str, int], Line], node: int, at_ms: float) -> None:
+    """Have a broker end the connections of all producers at a moment, each with a request under way."""
+    for number, client in enumerate(PRODUCERS):
+        lines[client, node].ask(at_ms - 1, 3, 1, {"topics": []})
+        lines[client, node].close(at_ms + number / 10, by_client=False, reset=True)
 
 
 def refuse(story: Story, node: int, begin_ms: float, end_ms: float, every_ms: float = 500) -> None:

@@ -17,6 +17,7 @@ from kdissect.report.incidents.lost_server_causes import (
     shutdown_requests,
 )
 from kdissect.report.model.findings import Severity
+from kdissect.report.signals.server_names import is_broker
 from kdissect.report.wording import capitalized, counted, joined
 from kdissect.text import format_clock
 
@@ -70,7 +71,7 @@ def _meet(one: Diagnosis, other: Diagnosis) -> bool:
 
 
 def _brokers_first(name: str) -> tuple[bool, str]:
-    return not name.startswith("broker "), name
+    return not is_broker(name), name
 
 
 def _headed(own: Diagnosis, started: Sequence[Diagnosis]) -> Diagnosis:

@@ -10,6 +10,7 @@ from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.incidents.one_host import host_of
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.client_names import BROKERS_OWN
+from kdissect.report.signals.server_names import is_broker, is_node
 from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
@@ -108,9 +109,9 @@ def shutdown_requests(case: Case) -> list[Signal]:
 
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
     ended = case.anchor
-    refused = _refused(case)
+    together = _ended_with(case)
+    refused = _refused(case, together)
     ports = {signal.subject for signal in refused}
-    together = _ended_with(case, host_of(ended.subject.name))
     others = [one for one in together if one.subject in ports and one not in refused]
     alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
     several = len(ended.clients) >= HANDOVER_CLIENTS
@@ -123,12 +124,11 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
     connections = counted(ended.measures["connections"], "connection")
     parts = [f"{connections} ended together{under_way(ended.measures['cut'])}"]
-    back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
     if refused:
-        last_ns = max(signal.measures["last_ns"] for signal in refused)
-        parts.append(_refusals(refused, last_ns, end, case.end_ns))
-        if end and end - refused[0].measures["last_ns"] > QUIET_NS:
-            back = back.replace("after", "within")
+        parts.append(_refusals(refused, end, case.end_ns))
+    is_vague = refused and end and end - refused[0].measures["last_ns"] > QUIET_NS
+    when = "within" if is_vague else "after"
+    back = f" and was back {when} {format_duration(end - ended.begin_ns)}" if end else ""
     parts += _refused_writes(case)
     headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
@@ -143,20 +143,22 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     )
 
 
-def _refusals(refused: list[Signal], last_ns: int, end_ns: int | None, capture_end_ns: int) -> str:
+def _refusals(refused: list[Signal], end_ns: int | None, capture_end_ns: int) -> str:
     """Return how many attempts to connect were refused, and whether that lasted to the end."""
+    last_ns = max(signal.measures["last_ns"] for signal in refused)
     attempts = sum(signal.requests for signal in refused)
     if end_ns or capture_end_ns - last_ns <= QUIET_NS:
         return refused_attempts(attempts, bool(end_ns))
     return f"{counted(attempts, 'attempt')} to connect refused, the last at {format_clock(last_ns)}"
 
 
-def _refused(case: Case) -> list[Signal]:
+def _refused(case: Case, together: list[Signal]) -> list[Signal]:
     """Return the refused attempts after connections ended: those before the server talks again.
 
     Behind them come those at another port of its host at which nobody had talked: a broker that is a
     controller, too, listens there for the others. Many brokers may be at an address of localhost: there
-    it is the only one that ended, and the attempts begin soon. Ports that ended with it belong to it, too.
+    it is the only one that ended, and the attempts begin soon. Ports that ended `together` with it belong to
+    it, too.
     """
     again = case.anchor.measures["again_ns"] or case.end_ns
     near = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
@@ -164,7 +166,6 @@ def _refused(case: Case) -> list[Signal]:
     host = host_of(case.anchor.subject.name)
     if not own or not host:
         return own
-    together = _ended_with(case, host)
     if host in LOOPBACK_HOSTS:
         ends = case.near(("connections_ended",), Relation.ANYWHERE, NEXT_NS, NEXT_NS)
         again = min(again, case.anchor.begin_ns + NEXT_NS)
@@ -180,19 +181,20 @@ def _refused(case: Case) -> list[Signal]:
     return [*own, *(signal for signal in others if case.anchor.begin_ns <= signal.begin_ns <= again)]
 
 
-def _ended_with(case: Case, host: str) -> list[Signal]:
+def _ended_with(case: Case) -> list[Signal]:
     """Return the ends of other ports of a broker: they have no name, and only brokers had talked there.
 
     A broker that is a controller, too, ends as a broker first, and as a controller a moment later.
     """
-    if not case.anchor.subject.name.startswith("broker "):
+    if not is_broker(case.anchor.subject.name):
         return []
+    host = host_of(case.anchor.subject.name)
     near = case.near(("connections_ended", "attempts_refused"), Relation.ANYWHERE, CLOSING_NS, NEXT_NS)
     return [
         signal
         for signal in near
         if host_of(signal.subject.name) == host
-        and "(" not in signal.subject.name
+        and not is_node(signal.subject.name)
         and signal.clients
         and all(BROKERS.match(client) for client in signal.clients)
         and (signal.kind == "connections_ended" or closed_last(case.beside(signal)))
@@ -254,7 +256,7 @@ def refuses(case: Case) -> Diagnosis | None:
     since = f"since {format_clock(refused.begin_ns)}" if talked else "since the capture began or before"
     who = "" if talked else f" of {listed([*map(known_as, refused.clients)], CLIENTS_NAMED)}"
     state = f"{name} is down {since}"
-    if not talked and not refused.subject.name.startswith("broker "):
+    if not talked and not is_broker(refused.subject.name):
         state = f"Nobody listens at {refused.subject.name}, since {format_clock(refused.begin_ns)} or before"
     return Diagnosis(
         refused.subject,

@@ -27,6 +27,16 @@ def follower_of(client_id: str | None) -> int | None:
     return int(match[1]) if match else None
 
 
+def is_broker(name: str) -> bool:
+    """Return whether a name of a server is that of a broker."""
+    return name.startswith("broker ")
+
+
+def is_node(name: str) -> bool:
+    """Return whether a name of a server has a node id, and is not its address alone."""
+    return name.endswith(")")
+
+
 class ServerNames:
     """The names of servers by address."""
 

@@ -15,7 +15,7 @@ from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
-from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.query.topic_names import Address, TopicNames
 from kdissect.report.signals.named_rows import NamedColumns, NamedRows, client_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
@@ -41,9 +41,14 @@ def _tuple(*values: Any) -> tuple[Any, ...]:
     return values
 
 
+def _addresses(columns: TableColumns) -> tuple[list[Address], Int64s]:
+    """Return the addresses of servers, each once, and the number of that of each connection."""
+    return columns.once("addresses", lambda: map_distinct(_tuple, *map(columns.column, ADDRESS)))
+
+
 def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
     """Return the names of the servers of connections, which are the rows of `columns`."""
-    addresses, address = map_distinct(_tuple, *map(columns.column, ADDRESS))
+    addresses, address = _addresses(columns)
     counts = np.bincount(address, minlength=len(addresses)).tolist()
     talking_at = np.bincount(address[talking(columns)], minlength=len(addresses)).tolist()
     calling, _ = map_distinct(_tuple, *map(columns.column, (*ADDRESS, "client_id")))
@@ -90,8 +95,7 @@ class SignalContext:
         self.capture, self.facts = findings.capture, findings.facts
         self.begin_ns, self.end_ns = self._span()
         columns = self.facts.columns
-        self.addresses, self.address = map_distinct(_tuple, *map(columns.column, ADDRESS))
-        """Addresses of servers, each once, and the number of that of each connection."""
+        self.addresses, self.address = _addresses(columns)
         self.talks = talking(columns)
         self.servers = named_servers(partial, columns)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}

@@ -10,7 +10,7 @@ from kdissect.report.incidents.join import find_incidents
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from tests.helpers.told_capture import Story
-from tests.helpers.told_cluster import PRODUCERS, cluster, name_of, refuse
+from tests.helpers.told_cluster import cluster, end_together, name_of, refuse
 from tests.helpers.told_groups import analyzed, produce
 from tests.helpers.told_metadata import tell
 
@@ -35,9 +35,7 @@ def test_a_topic_that_wants_more_replicas_than_there_are(tmp_path: Path) -> None
 
 def test_a_broker_that_died_is_why_there_are_too_few_replicas(tmp_path: Path) -> None:
     story, lines = cluster(lambda node, at_ms: None if node == 3 and at_ms > 11_950 else 3)
-    for number, client in enumerate(PRODUCERS):
-        lines[client, 3].ask(11_999, 3, 1, {"topics": []})
-        lines[client, 3].close(12_000 + number / 10, by_client=False, reset=True)
+    end_together(lines, 3, 12_000)
     refuse(story, 3, 12_020, 30_000)
     refused_writes(story, 12_100)
     (incident,) = analyzed(story, tmp_path).incidents

@@ -8,7 +8,15 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from tests.helpers.loud_incidents import seconds_of, warnings
 from tests.helpers.told_capture import Story
-from tests.helpers.told_cluster import PRODUCERS, ask_controller, cluster, heartbeat, name_of, refuse
+from tests.helpers.told_cluster import (
+    PRODUCERS,
+    ask_controller,
+    cluster,
+    end_together,
+    heartbeat,
+    name_of,
+    refuse,
+)
 from tests.helpers.told_groups import analyzed, produce
 from tests.helpers.told_metadata import tell
 
@@ -19,9 +27,7 @@ def test_two_brokers_that_die_one_after_the_other(tmp_path: Path) -> None:
     at_s = {2: 8, 3: 18}
     story, lines = cluster(lambda node, at_ms: None if at_ms > 1000 * at_s.get(node, 99) - 40 else 3)
     for node, second in at_s.items():
-        for number, client in enumerate(PRODUCERS):
-            lines[client, node].ask(1000 * second - 1, 3, 1, {"topics": []})
-            lines[client, node].close(1000 * second + number / 10, by_client=False, reset=True)
+        end_together(lines, node, 1000 * second)
         refuse(story, node, 1000 * second + 20, 30_000)
     found = [(one.cause, one.subject.name) for one in warnings(story, tmp_path)]
     assert found == [("broker_killed", name_of(2)), ("broker_killed", name_of(3))]
@@ -32,10 +38,7 @@ def dies(node: int, at_s: float, length_s: float) -> Story:
     story, lines = cluster(
         lambda at_node, at_ms: None if at_node == node and at_ms > 1000 * at_s - 40 else 3, seconds=length_s
     )
-    for number, client in enumerate(PRODUCERS):
-        line = lines[client, node]
-        line.ask(1000 * at_s - 1, 3, 1, {"topics": []})
-        line.close(1000 * at_s + number / 10, by_client=False, reset=True)
+    end_together(lines, node, 1000 * at_s)
     refuse(story, node, 1000 * at_s + 20, 1000 * length_s)
     return story
 
@@ -257,9 +260,7 @@ def test_a_server_that_nobody_tries_to_reach_any_more_may_be_back_before_it_is_s
 
 def test_attempts_that_cease_long_before_the_end_do_not_last_until_then(tmp_path: Path) -> None:
     story, lines = cluster(lambda node, at_ms: None if node == 2 and at_ms > 7_960 else 3)
-    for number, client in enumerate(PRODUCERS):
-        lines[client, 2].ask(7_999, 3, 1, {"topics": []})
-        lines[client, 2].close(8_000 + number / 10, by_client=False, reset=True)
+    end_together(lines, 2, 8_000)
     refuse(story, 2, 8_020, 12_000)
     incident = warnings(story, tmp_path)[0]
     assert "24 attempts to connect refused, the last at " in incident.headline
