@@ -15,7 +15,7 @@ RUN pip install --no-cache-dir /tmp/kdissect && rm -rf /tmp/kdissect
 ENV XDG_CACHE_HOME=/var/cache/kdissect HOME=/tmp
 # They are compiled here once, since what a container keeps in its cache ends with it.
 RUN mkdir -p /var/cache/kdissect && chmod 1777 /var/cache/kdissect \
-    && python -m kdissect.spark.startup.warmup 0 && chmod -R a+rX /var/cache/kdissect/kdissect
+    && python -m kdissect.spark.startup.compile_kernels 0 && chmod -R a+rX /var/cache/kdissect/kdissect
 
 WORKDIR /captures
 ENTRYPOINT ["kdissect"]

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PLACES = ("~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "/opt/python*/bin", "/usr/local/bin")
 QUICK = ("-m", "pytest", "-m", "quick", "-n", "2", "-q", "-p", "no:cacheprovider", "--no-header")
-COMPILE = ("-m", "kdissect.spark.startup.warmup", "0")  # or the first test would wait for minutes
+COMPILE = ("-m", "kdissect.spark.startup.compile_kernels", "0")  # or the first test would wait for minutes
 SUMMARY = re.compile(r"^=*\s*(\d+ .*(?:passed|failed|error).*?)\s*=*$")
 SHOWN = 40  # lines of what a version that fails has printed
 

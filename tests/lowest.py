@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 QUICK = ("-m", "quick", "-q", "-p", "no:cacheprovider", "--no-header")
 
-COMPILE = ("-m", "kdissect.spark.startup.warmup", "0")  # or the first test would wait for minutes
+COMPILE = ("-m", "kdissect.spark.startup.compile_kernels", "0")  # or the first test would wait for minutes
 
 
 def lowest_requirements(python: str, uv: str) -> list[str]:

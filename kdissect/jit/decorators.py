@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from kdissect.cache_directory import check_private
 from kdissect.jit import kernel_cache
-from kdissect.jit.inner_code import THIN, make_no_inner_code
+from kdissect.jit.inner_code import SELDOM, THIN, make_no_inner_code, make_one_version
 from kdissect.jit.kernel_cache import forget_damaged_files, ignore_location
 
 
@@ -28,6 +28,7 @@ def _numba() -> Any:
     forget_damaged_files(caching)
     ignore_location(caching)
     make_no_inner_code()
+    make_one_version()
     return numba
 
 
@@ -52,10 +53,7 @@ jit_flat: Callable[[Any], Any] = _compiler(cache=True, _nrt=False)
 # for Python (calling it from Python would crash; a test checks that nobody does).
 jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-# An inner kernel that the compiler must copy to wherever it is called. It passes every array to a function as
-# five and more numbers, and decides by itself whether to copy small functions only. For a kernel that was cut
-# into parts called once or twice each, copying saves half of the time; elsewhere it only makes code longer.
-jit_inline: Callable[[Any], Any] = _compiler(
+_copied: Callable[[Any], Any] = _compiler(
     _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True
 )
 
@@ -64,6 +62,23 @@ def jit_thin(function: Any) -> Any:
     """Return an inner kernel that does little but call large ones: only its callers are optimised."""
     THIN.add(function)
     return jit_inner(function)
+
+
+def jit_inline(function: Any) -> Any:
+    """Return an inner kernel that the compiler copies to wherever it is called, and optimises there.
+
+    The compiler passes every array to a function as five and more numbers, and decides by itself whether to
+    copy small functions only. For a kernel that was cut into parts called once or twice each, copying saves
+    half of the time; elsewhere it only makes code longer.
+    """
+    THIN.add(function)
+    return _copied(function)
+
+
+def jit_seldom(function: Any) -> Any:
+    """Return a flat kernel that runs seldom: what it calls is optimised, but not anew together with it."""
+    SELDOM.add(function)
+    return jit_flat(function)
 
 
 def _copier() -> Callable[..., None]:

@@ -2,8 +2,8 @@
 
 Compiling all kernels takes most of a minute, once for an installation. The same loops uncompiled are faster
 for a small capture. So the first runs on small captures do not compile; they start a process with low
-priority that compiles all kernels afterwards (`spark.startup.warmup`). The first run on a large capture waits
-for such a process, so that no process that lives on holds the memory of the compiler.
+priority that compiles all kernels afterwards (`spark.startup.compile_kernels`). The first run on a large
+capture waits for such a process, so that no process that lives on holds the memory of the compiler.
 
 The name of the directory is derived from everything that compiled code depends on: the sources of kernels
 and of the modules whose constants they hold, the versions of Python, NumPy and Numba, and the limits. Numba's
@@ -140,7 +140,7 @@ def _open_lock() -> int:
 
 def _start_compiling(lock: int, priority: int) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if name != SWITCH}
-    return start_program("kdissect.spark.startup.warmup", str(priority), lock, environment)
+    return start_program("kdissect.spark.startup.compile_kernels", str(priority), lock, environment)
 
 
 def _seal() -> Path:

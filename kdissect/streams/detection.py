@@ -9,7 +9,7 @@ searched for a request. `recognise_lone` decides about a direction whose other o
 
 from enum import IntEnum
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inner, jit_thin
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.chunks import skip, view
@@ -62,7 +62,7 @@ class Verdict(IntEnum):
     TLS = 6
 
 
-@jit_inner
+@jit_thin
 def recognise(state: State, connection: int, direction: int) -> None:
     """Decide from the first bytes of a direction which protocol is spoken, and who is the client."""
     verdict = _detect(state, connection, direction)
@@ -137,7 +137,7 @@ def _is_gssapi_token(state: State, offset: int, length: int) -> bool:
     return 0 < int32_at(state.arena, offset) < TOKEN_LIMIT
 
 
-@jit_inner
+@jit_thin
 def _apply(state: State, connection: int, direction: int, verdict: int) -> None:
     """Change the connection and its directions as a verdict says."""
     row = state.directions[direction]

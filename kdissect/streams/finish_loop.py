@@ -13,7 +13,7 @@ complete.
 """
 
 from kdissect.array_types import Int64s
-from kdissect.jit.decorators import jit_flat, jit_inner, jit_thin
+from kdissect.jit.decorators import jit_inner, jit_seldom, jit_thin
 from kdissect.protocol.integers import int32_at
 from kdissect.streams.chunks import leave_gap, skip, view
 from kdissect.streams.detection import recognise_lone
@@ -43,7 +43,7 @@ CERTAIN, LIKELY, REST = range(3)  # the passes of THE_END
 BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
 
 
-@jit_flat
+@jit_seldom
 def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
     """End connections (THE_END), or have them give up what they wait for (HOLES, ALL_THAT_WAITS).
 

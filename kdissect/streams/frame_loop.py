@@ -8,7 +8,7 @@ Kafka 0.7 has frames and pairing of its own. The predicate `is_kafka07` chooses 
 nowhere else.
 """
 
-from kdissect.jit.decorators import jit_inline, jit_inner, jit_thin
+from kdissect.jit.decorators import jit_inline, jit_thin
 from kdissect.streams.chunks import skip
 from kdissect.streams.detection import forget_what_cannot_be_kafka, recognise
 from kdissect.streams.flow_state import (
@@ -45,7 +45,7 @@ from kdissect.streams.room import room_for_assembly, room_for_frame
 from kdissect.streams.tls.record_layer import tls_is_ready
 
 
-@jit_inner
+@jit_thin
 def read_frames(state: State, connection: int, direction: int) -> int:
     """Pair all frames of a direction that are complete by now, and consume them.
 
@@ -80,7 +80,7 @@ def read_frames(state: State, connection: int, direction: int) -> int:
     return DONE
 
 
-@jit_inner
+@jit_thin
 def _read_unrecognised(state: State, connection: int, direction: int) -> int:
     """Look at a direction of a connection that is not known to speak Kafka, and recognise its protocol.
 

@@ -10,7 +10,7 @@ A search looks at every byte once. Two marks of the direction say how far it has
 keeps the bytes behind `scanned` only, and decides after LONE_REQUEST or LONE_RESPONSE bytes at the latest.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inner, jit_thin
 from kdissect.streams.chunks import skip
 from kdissect.streams.flow_state import NOT_ENDING, SearchMark, State, other_direction
 from kdissect.streams.request_header import MAX_FRAME, MAYBE, NO, YES
@@ -22,7 +22,7 @@ MAX_HELD = 1 << 18  # bytes of a direction that are kept until the other one tel
 LARGEST_FIRST_BYTE = MAX_FRAME >> 24  # of a length
 
 
-@jit_inner
+@jit_thin
 def find_frame(state: State, connection: int, direction: int, client: bool) -> bool:
     """Search a direction that is out of step for the next frame, skip what lies before it.
 
@@ -49,7 +49,7 @@ def _waits_for_requests(state: State, connection: int, direction: int) -> bool:
     return bool(is_lone or is_searched)
 
 
-@jit_inner
+@jit_thin
 def find_request(state: State, connection: int, direction: int) -> bool:
     """Search a stream that is out of step for a request, skip what lies before it.
 
@@ -79,7 +79,7 @@ def find_chain(state: State, direction: int) -> bool:
     return False
 
 
-@jit_inner
+@jit_thin
 def _search(state: State, connection: int, direction: int, requests: bool) -> bool:
     """Search a stream that is out of step for a request or a response, skip what lies before it.
 
@@ -115,7 +115,7 @@ def _search(state: State, connection: int, direction: int, requests: bool) -> bo
     return False
 
 
-@jit_inner
+@jit_thin
 def _look_on(
     state: State, connection: int, direction: int, requests: bool, mark: SearchMark, limit: int
 ) -> int:

@@ -12,7 +12,7 @@ from tests.helpers.command import environment
 
 PACKAGE = Path(kdissect.__file__).parent
 INNER = {"jit_inner", "jit_inline", "jit_thin"}
-KINDS = {"jit", "jit_flat"} | INNER
+KINDS = {"jit", "jit_flat", "jit_seldom"} | INNER
 
 
 def _decorator(function: ast.AST) -> str | None:

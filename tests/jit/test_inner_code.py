@@ -61,3 +61,32 @@ def test_inner_kernels_are_a_part_of_others_alone(tmp_path: Path) -> None:
     printed = kernel_program(tmp_path, KERNELS)
     assert printed("apart") == f"False False False True\n{SHOWN}16 0 True True\n"
     assert printed("from the cache") == f"{SHOWN}16 1 "
+
+
+VERSIONS = """
+import sys
+import numpy as np
+__name__ = "kdissect.example"
+sys.modules[__name__] = sys.modules["__main__"]
+from numba.core import config
+from kdissect.jit.decorators import jit, jit_inner, jit_seldom
+
+@jit_inner
+def add(number, other):
+    return number + other
+
+def add_up(numbers):
+    total = 0
+    for index in range(len(numbers)):
+        total = add(add(add(total, numbers[index]), 1), 2)
+    return total
+
+usual, level = jit(add_up), config.OPT
+seldom = jit_seldom(add_up)
+numbers = np.array([3, 4])
+print(usual(numbers), seldom(numbers), len(add.overloads), config.OPT == level)
+"""
+
+
+def test_a_constant_argument_needs_no_version_of_its_own(tmp_path: Path) -> None:
+    assert kernel_program(tmp_path, VERSIONS)("") == "13 13 1 True\n"

@@ -116,7 +116,7 @@ def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.Monk
     try:
         assert kernel_cache.compile_in_background()
         command, how = started.pop()
-        assert command[-2:] == ["kdissect.spark.startup.warmup", str(LOWEST_PRIORITY)]
+        assert command[-2:] == ["kdissect.spark.startup.compile_kernels", str(LOWEST_PRIORITY)]
         assert kernel_cache.SWITCH not in how["env"]
         with (kernel_cache.kernel_home() / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,21 +2,21 @@
 
 Compiled kernels are read from their cache, or compiled on the first run, when they are first called. That
 takes as long as dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark
-starts, for all workers that it forks. Run as a program, this module compiles the kernels for later runs (see
-`kdissect.jit.kernel_cache`). `warmup.pcap` holds the first packets of a producer, of a group member and of a
-consumer that fetches, `warmup.pcapng` the same, since each format has its kernels.
+starts, for all workers that it forks. `compile_kernels` compiles the kernels for later runs. `warmup.pcap`
+holds the first packets of a producer, of a group member and of a consumer that fetches, `warmup.pcapng` the
+same, since each format has its kernels.
 """
 
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from kdissect.background_program import LOWEST_PRIORITY, set_priority
 from kdissect.capture import flow_pieces
 from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.formats import head_reads
 from kdissect.capture.index.index import index_captures, one_by_one
+from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
 from kdissect.protocol.columnar import register_loops
@@ -46,15 +46,48 @@ RANGE_BYTES = (
 )
 
 
+FOR_MANY_SEGMENTS: tuple[Callable[[], None], ...] = (
+    payload_reader.call_all,
+    split_segments.call_all,
+    own_bytes.call_all,
+    step_fold.call_all,
+)
+FOR_MANY_ROWS: tuple[Callable[[], None], ...] = (
+    head_reads.call_all,
+    flow_pieces.call_all,
+    group_loops.call_all,
+    call_loops.call_all,
+    register_loops.call_all,
+    arrow_columns.call_all,
+    array_batch.call_all,
+    header_columns.call_all,
+    long_polls.call_all,
+    message_list.call_all,
+    partition_keys.call_all,
+    partition_numbers.call_all,
+    partitions.call_all,
+    exchange_keys.call_all,
+    engine_facts.call_all,
+)
+
+
 def warm_up() -> Partial:
     """Dissect the two captures. Return their merged figures."""
-    files = [CaptureFile(str(path), path.name) for path in CAPTURES]
-    splits = index_captures(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
-    ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
-    pieces = list(tasks.scan_step(ordinals, splits, ()))
-    summary = from_arrow(tasks.partials_only(summary_step(pieces, splits)))
+    splits = warmup_splits()
+    summary = from_arrow(tasks.partials_only(summary_step(warmup_pieces(splits), splits)))
     kernel_cache.mark_complete()
     return summary
+
+
+def warmup_splits() -> tuple[Split, ...]:
+    """Return the splits of the two captures."""
+    files = [CaptureFile(str(path), path.name) for path in CAPTURES]
+    return index_captures(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
+
+
+def warmup_pieces(splits: Sequence[Split]) -> list[pa.RecordBatch]:
+    """Return what pass one makes of the two captures."""
+    return list(tasks.scan_step([pa.record_batch({"split": [split.index for split in splits]})], splits, ()))
 
 
 def compile_for_many() -> None:
@@ -62,32 +95,16 @@ def compile_for_many() -> None:
 
     A worker that compiled them would keep 50 MB.
     """
+    for call_all in FOR_MANY_SEGMENTS:
+        call_all()
+    compile_for_many_rows()
+
+
+def compile_for_many_rows() -> None:
+    """Call those of them that have nothing to do with reassembly."""
     table = FlowTable()
     table.begin(1, 1)
     table.make_room()
     LogEnds().make_room(2 * FIRST_ENDS)
-    head_reads.call_all()
-    flow_pieces.call_all()
-    group_loops.call_all()
-    call_loops.call_all()
-    register_loops.call_all()
-    payload_reader.call_all()
-    split_segments.call_all()
-    own_bytes.call_all()
-    step_fold.call_all()
-    arrow_columns.call_all()
-    array_batch.call_all()
-    header_columns.call_all()
-    long_polls.call_all()
-    message_list.call_all()
-    partition_keys.call_all()
-    partition_numbers.call_all()
-    partitions.call_all()
-    exchange_keys.call_all()
-    engine_facts.call_all()
-
-
-if __name__ == "__main__":
-    set_priority(int(sys.argv[1]) if len(sys.argv) > 1 else LOWEST_PRIORITY)
-    compile_for_many()
-    warm_up()
+    for call_all in FOR_MANY_ROWS:
+        call_all()

@@ -54,9 +54,9 @@ def entrances() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
-                if names & {"jit", "jit_flat"}:
+                if names & {"jit", "jit_flat", "jit_seldom"}:
                     found.add(f"{module}.{node.name}")
-                if names & {"jit", "jit_flat", "jit_inner", "jit_inline"}:
+                if names & {"jit", "jit_flat", "jit_seldom", "jit_inner", "jit_inline"}:
                     within |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     return {name for name in found if name.rpartition(".")[2] not in within}
 
