@@ -280,7 +280,7 @@ def _prepare(chosen: argparse.Namespace, prepared: Replay, ending: Ending) -> Ex
     else:
         _write(_prepared_text(outcomes))
     created = all(each.outcome in (CREATED, NOT_YET) for each in outcomes)
-    return ExitCode.DONE if created else ExitCode.FAILED
+    return ExitCode.DONE if created else ExitCode.USER_ERROR
 
 
 def _prepared_text(outcomes: Sequence[CreatedTopic]) -> list[str]:

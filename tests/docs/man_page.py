@@ -4,6 +4,7 @@ The form is man(7). A backslash, and a dot or quote at the beginning of a line, 
 """
 
 import argparse
+import re
 from collections.abc import Iterator
 
 from kdissect import __version__
@@ -13,14 +14,8 @@ from tests.docs.blocks import DOCS
 from tests.docs.command_line import _given, _help, _summary, _usage, commands
 
 MAN_PAGE = DOCS / "kdissect.1"
-EXIT_CODES = (
-    ("0", "done"),
-    ("1", "failed while working, or dump found no exchange to show"),
-    ("2", "cannot work: wrong arguments, wrong SQL, unusable input or output, no Java"),
-    ("3", "done, but a condition was met"),
-    ("4", "a replay was made, but its verdict is invalid"),
-    ("130, 143", "interrupted, terminated"),
-)
+EXIT_CODE = re.compile(r"^\| ([\d, ]+) \| (.+) \|$", re.MULTILINE)
+"""A row of the table of exit codes in docs/cli.md."""
 
 
 def man_page() -> str:
@@ -48,8 +43,8 @@ def _lines() -> Iterator[str]:
     for name, command in commands().items():
         yield from _command(name, command)
     yield ".SH EXIT STATUS"
-    for code, meaning in EXIT_CODES:
-        yield from (".TP", f".B {code}", _escaped(meaning))
+    for code, meaning in EXIT_CODE.findall((DOCS / "cli.md").read_text("utf-8")):
+        yield from (".TP", f".B {code}", _escaped(meaning.replace("`", "")))
 
 
 def _command(name: str, command: argparse.ArgumentParser) -> Iterator[str]:

@@ -36,6 +36,16 @@ def test_a_target_that_cannot_create_topics_says_so() -> None:
             replay(parse([*command, "--allow-lossy"]))
 
 
+@pytest.mark.slow
+def test_topics_that_cannot_be_prepared_are_the_user_s_to_create(capfd: pytest.CaptureFixture[str]) -> None:
+    with MockCluster(1) as mock:
+        command = ["replay", "prepare", str(CAPTURES / "transactions.pcapng"), "--target", mock.bootstrap]
+        assert replay(parse([*command, "--execute", "--allow-lossy"])) == ExitCode.USER_ERROR
+    told = capfd.readouterr().out.splitlines()
+    assert len(told) == 3
+    assert all("the target has no CreateTopics" in line for line in told)
+
+
 @pytest.mark.broker
 def test_one_command_does_all(
     target: SecuredCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
