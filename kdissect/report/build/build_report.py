@@ -37,6 +37,7 @@ from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
 from kdissect.report.query.steady_pace import SteadyPace
 from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.sources import find_signals
 from kdissect.report.timeline.signal_tables import PACE
@@ -118,7 +119,9 @@ def _name_causes(
     source = SignalContext(partial, context, findings, topics)
     span = source.begin_ns, source.end_ns
     with dated_clocks(spans_midnight(*span)):
-        incidents, signals = find_incidents(find_signals(source), span, context.totals.exchanges)
+        incidents, signals = find_incidents(
+            find_signals(source), span, context.totals.exchanges, nodes=source.shared(ClientFacts).nodes
+        )
     return mark_explained(findings, signals), incidents, signals
 
 

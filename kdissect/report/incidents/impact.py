@@ -2,8 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.incidents.replica_causes import LATENCY
@@ -19,17 +20,23 @@ CLIENT_WEIGHT = 2.0
 """A client that is touched weighs as much as so many seconds of waiting, or as many failed requests."""
 
 
-def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], exchanges: int) -> Impact:
+class Whole(NamedTuple):
+    """The capture of which an incident is a part: its exchanges, and the clients that are its nodes."""
+
+    exchanges: int
+    nodes: Collection[str] = ()
+
+
+def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], whole: Whole) -> Impact:
     """Return the impact of the signals of one incident.
 
-    Signals that count the same thing may count the same requests: of them the largest counts. `exchanges` is
-    the number of all exchanges of the capture.
+    Signals that count the same thing may count the same requests: of them the largest counts.
     """
     clients: set[str] = set()
     wait_ns: dict[str, int] = defaultdict(int)
     signals = tuple(signals)
     for signal in signals:
-        clients.update(name for name in signal.clients if not BROKERS.match(name))
+        clients.update(name for name in signal.clients if not BROKERS.match(name) and name not in whole.nodes)
     signals = _without_nested_rises(signals)
     for signal in signals:
         wait_ns[signal.kind] += signal.wait_ns
@@ -45,7 +52,7 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], e
         other=of.get(SignalCounts.OTHER, 0),
         errors=_errors(signals, kinds),
         wait_ns=max(wait_ns.values(), default=0),
-        share=min(requests / exchanges, 1.0) if exchanges else 0.0,
+        share=min(requests / whole.exchanges, 1.0) if whole.exchanges else 0.0,
     )
 
 

@@ -9,7 +9,7 @@ no other one explains it, is told as what was before, and is no part of the impa
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Laye
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import (
     RESTATES,
+    Whole,
     is_said_by,
     measure_impact,
     weigh,
@@ -55,20 +56,23 @@ def find_incidents(
     span_ns: tuple[int, int],
     exchanges: int,
     causes: Sequence[Cause] = CAUSES,
+    nodes: Collection[str] = (),
 ) -> tuple[tuple[Incident, ...], tuple[Signal, ...]]:
     """Return incidents by impact, and the signals with the index of the incident that explains each.
 
-    `span_ns` is the first and the last time of the capture, `exchanges` the number of its exchanges.
+    `span_ns` is the first and the last time of the capture, `exchanges` the number of its exchanges. `nodes`
+    are clients that are brokers or controllers.
     """
     index = SignalIndex(signals)
+    whole = Whole(exchanges, nodes)
     candidates = [
-        _candidate(cause, diagnosis, index, span_ns, exchanges)
+        _candidate(cause, diagnosis, index, span_ns, whole)
         for cause in causes
         for anchor in signals
         if anchor.kind in cause.anchors
         if (diagnosis := cause.judge(Case(anchor, index, span_ns))) is not None
     ]
-    accepted = _hand_over(_accepted(candidates, signals, exchanges), candidates, signals, exchanges)
+    accepted = _hand_over(_accepted(candidates, signals, whole), candidates, signals, whole)
     accepted = _ranked(accepted)[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
@@ -128,12 +132,12 @@ def _rank_among_clients(one: Candidate) -> tuple[bool, tuple[bool, float, int]]:
 
 
 def _candidate(
-    cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], exchanges: int
+    cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], whole: Whole
 ) -> Candidate:
     own = tuple(map(index.position, diagnosis.core))
     linked = {at for link in cause.links for at in index.linked(diagnosis, link, span_ns[1])}
     explained = tuple(sorted(linked.difference(own)))
-    return _measured(cause, diagnosis, own, explained, index.signals, exchanges)
+    return _measured(cause, diagnosis, own, explained, index.signals, whole)
 
 
 def _measured(
@@ -142,17 +146,17 @@ def _measured(
     own: tuple[int, ...],
     explained: tuple[int, ...],
     signals: Sequence[Signal],
-    exchanges: int,
+    whole: Whole,
 ) -> Candidate:
     """Return a candidate with the impact and the rank of the signals that it has."""
     joined = [signals[at] for at in (*own, *explained) if at in own or not _is_early(signals[at], diagnosis)]
-    impact = measure_impact(joined, KINDS, exchanges)
+    impact = measure_impact(joined, KINDS, whole)
     return Candidate(
         cause, diagnosis, own, explained, impact, weigh(joined, KINDS, impact, diagnosis.confidence)
     )
 
 
-def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], exchanges: int) -> list[Candidate]:
+def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], whole: Whole) -> list[Candidate]:
     """Return the candidates whose anchor no other one explains, without signals that an earlier one has.
 
     The signals that are left to an incident measure what it hurt.
@@ -171,7 +175,7 @@ def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], exchan
     for one in ordered:
         if one.own and not taken.issuperset(one.own) and one.own[0] not in taken:
             left = tuple(at for at in one.explained if at not in taken)
-            accepted.append(_measured(one.cause, one.diagnosis, one.own, left, signals, exchanges))
+            accepted.append(_measured(one.cause, one.diagnosis, one.own, left, signals, whole))
             taken.update(one.own, one.explained)
     return accepted
 
@@ -182,7 +186,7 @@ def _is_early(signal: Signal, diagnosis: Diagnosis) -> bool:
 
 
 def _hand_over(
-    accepted: Sequence[Candidate], candidates: Sequence[Candidate], signals: Sequence[Signal], exchanges: int
+    accepted: Sequence[Candidate], candidates: Sequence[Candidate], signals: Sequence[Signal], whole: Whole
 ) -> list[Candidate]:
     """Return the accepted candidates, with early signals of one where another one explains them in time."""
     links = {id(one.diagnosis): one.explained for one in candidates}
@@ -199,7 +203,7 @@ def _hand_over(
                     explained[place].remove(at)
                     explained[better].append(at)
     return [
-        _measured(one.cause, one.diagnosis, one.own, tuple(sorted(own)), signals, exchanges)
+        _measured(one.cause, one.diagnosis, one.own, tuple(sorted(own)), signals, whole)
         for one, own in zip(accepted, explained, strict=True)
     ]
 

@@ -14,6 +14,7 @@ from kdissect.protocol.api_keys import (
     EPOCH_HEARTBEATS,
     GROUP_COMMITS,
     GROUP_MEMBERSHIP,
+    INTER_BROKER,
     SUBSCRIPTIONS,
     ApiKey,
 )
@@ -93,6 +94,14 @@ class ClientFacts:
         Tools and mirrors set offsets of groups, and do nothing of this.
         """
         return self._callers_of(READERS)
+
+    @cached_property
+    def nodes(self) -> set[str]:
+        """Return the clients that call what only brokers and controllers call.
+
+        The channel from a broker to a controller of KRaft has the id of its node as its client id.
+        """
+        return self._callers_of(INTER_BROKER)
 
     def _callers_of(self, apis: Collection[int]) -> set[str]:
         calls = self._context.table(CALLS)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.partials import summarise
 from kdissect.report.query.connection_facts import read_connection_facts
@@ -41,6 +42,19 @@ def test_a_client_that_was_there_before_is_not_dated_to_its_begin(tmp_path: Path
     summary = analyzed(story, tmp_path)
     (signal,) = (one for one in summary.signals if one.kind == "records_oversized")
     assert abs(signal.begin_ns - summary.capture.first_time_ns - 12_002_000_000) < 10**6
+
+
+def test_clients_that_call_what_only_nodes_call_are_nodes() -> None:
+    ends = [connection(at, client_host=f"10.1.0.{at}", client_id="1") for at in (1, 2)]
+    calls = [
+        exchange_of(1, 0, (ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 1), 5, MS, client_id="1"),
+        exchange_of(2, 0, PRODUCE, 6, MS, client_id="1"),
+    ]
+    partial = summarise(tables(calls, [], ends))
+    facts = ClientFacts(
+        cast(Any, SimpleNamespace(table=partial.columns, facts=read_connection_facts(partial)))
+    )
+    assert facts.nodes == {"1 at 10.1.0.1"}
 
 
 def test_a_connection_has_one_line_for_each_group_that_its_client_is_in() -> None:
