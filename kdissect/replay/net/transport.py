@@ -12,15 +12,15 @@ import contextlib
 import secrets
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
-from kdissect.errors import ExitCode, UserError
+from kdissect.errors import ExitCode
 from kdissect.replay.addresses import IpAddress, ip_of
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.net.tls_context import reason_of, tls_context
 from kdissect.replay.settings import Address, Tls
 
 CONNECT_S = 8.0
@@ -66,7 +66,7 @@ class TcpTransport:
             _ignore  # called with the time when an event has been dealt with
         )
         self.on_error: Callable[[Exception], None] = _raise  # called with what an event must not raise
-        self._context = _tls_context(tls) if tls else None
+        self._context = tls_context(tls) if tls else None
         self._channels: dict[Connection, _Channel] = {}
         self._outgoing: list[_Channel] = []  # those with something to send
         self._opening: dict[Connection, asyncio.Task[None]] = {}
@@ -113,7 +113,8 @@ class TcpTransport:
                 channel = await self._connected(connection, address, tuple(found))
         except (OSError, TimeoutError) as error:
             self._opening.pop(connection, None)
-            reason = _sentence(error, within_s)
+            is_late = isinstance(error, TimeoutError)
+            reason = f"no connection within {within_s:g} s" if is_late else reason_of(error)
             self._deal_with(lambda pool: pool.refused(connection, reason))
             return
         self._opening.pop(connection, None)
@@ -358,43 +359,3 @@ class _Pump:
         """Wake nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
-
-
-def _tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return how to speak TLS. Raise UserError for a file that is not what it should be."""
-    try:
-        context = ssl.create_default_context(cafile=tls.authority)
-    except OSError as error:
-        raise UserError(f"cannot read certificates from {tls.authority}: {_sentence(error)}") from None
-    if tls.certificate:
-        try:
-            context.load_cert_chain(tls.certificate, password=lambda: _key_password(tls))
-        except OSError as error:
-            reason = _sentence(error) + (" (is the password right?)" if tls.key_password else "")
-            raise UserError(f"cannot read certificate and key from {tls.certificate}: {reason}") from None
-    if tls.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _key_password(tls: Tls) -> str:
-    """Return the password of the key; OpenSSL would ask for it on the terminal."""
-    if tls.key_password is None:
-        raise UserError(
-            f"the key in {tls.certificate} is encrypted: --tls-key-password-file takes its password"
-        )
-    return tls.key_password
-
-
-def _sentence(error: BaseException, within_s: float = CONNECT_S) -> str:
-    """Return why a connection was not made within a time."""
-    if isinstance(error, TimeoutError):
-        return f"no connection within {within_s:g} s"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        hint = " (--tls-ca takes trusted ones)" if error.verify_code in (18, 19, 20) else ""  # unknown issuer
-        return f"TLS: its certificate is refused: {error.verify_message.rstrip('.')}{hint}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or error}"
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    return reason or "the connection was closed before TLS was agreed on"

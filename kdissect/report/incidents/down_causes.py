@@ -59,8 +59,7 @@ def _started(case: Case) -> Diagnosis | None:
 def _meeting(own: Diagnosis, others: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Return a diagnosis and those others that it meets in time, and those that these meet."""
     chain, rest = [own], list(others)
-    for one in chain:
-        met = [other for other in rest if _meet(one, other)]
+    while met := [other for other in rest if any(_meet(one, other) for one in chain)]:
         chain += met
         rest = [other for other in rest if all(other is not known for known in met)]
     return chain

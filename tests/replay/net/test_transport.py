@@ -22,13 +22,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kdissect.errors import ExitCode, UserError
+from kdissect.errors import ExitCode
 from kdissect.replay.effects import ANY, Answer, Part
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.resolver import is_own
-from kdissect.replay.net.transport import STOPPING, NoTimedWork, TcpTransport, _Channel, _tls_context, drive
+from kdissect.replay.net.transport import STOPPING, NoTimedWork, TcpTransport, _Channel, drive
 from kdissect.replay.safety import Admission
 from kdissect.replay.settings import ReplaySettings, Tls
 from kdissect.replay.target.cluster import TargetCluster
@@ -229,37 +229,6 @@ def test_a_peer_that_is_not_the_resolved_address_is_told_nothing(
     failure = ask(("good.test", heard.port), lambda _: None, admission).failure
     assert f"the connection to good.test:{heard.port} led to 127.0.0.1, which is not allowed" in str(failure)
     assert heard.data == b""
-
-
-def certificate(path: Path, password: bytes | None) -> str:
-    """Write a certificate and its key, encrypted if there is a password."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me")])
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=9000))
-    kept = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, kept)
-    path.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM) + text)
-    return str(path)
-
-
-def test_the_key_of_a_certificate_may_be_encrypted(tmp_path: Path) -> None:
-    """Nobody is asked on the terminal, and nothing wrong is a traceback."""
-    locked, open_ = certificate(tmp_path / "locked", b"right"), certificate(tmp_path / "open", None)
-    assert _tls_context(Tls(certificate=open_)).verify_mode is ssl.CERT_REQUIRED
-    assert _tls_context(Tls(certificate=locked, key_password="right"))
-    assert _tls_context(Tls(authority=open_)).cert_store_stats()["x509"] == 1
-    for tls, reason in (
-        (Tls(certificate=locked), "is encrypted: --tls-key-password-file"),
-        (Tls(certificate=locked, key_password="wrong secret"), "is the password right"),
-        (Tls(certificate=str(tmp_path / "none")), "no such file"),
-        (Tls(authority=str(tmp_path / "none")), "no such file"),
-        (Tls(certificate=__file__), "cannot read certificate and key from"),
-    ):
-        with pytest.raises(UserError, match=reason) as failed:
-            _tls_context(tls)
-        assert "wrong secret" not in str(failed.value)
 
 
 @pytest.mark.parametrize(
