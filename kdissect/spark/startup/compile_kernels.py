@@ -3,10 +3,10 @@
     this process     reassembly, framing and pairing ──► waits ──► all of it once more, from the cache
     another one      pass one, messages, tables, figures ──┘
 
-If somebody waits for it, two processes compile half of the kernels each. The second half needs what the first
-one finds, so a third process prepares it before, without the compiler: dissecting the small captures of
-`warmup` takes a second that way. At the end one process does both passes. It compiles what a process that was
-killed has left, and records that all kernels are there.
+Two processes compile half of the kernels each: somebody may wait for them, even if they run in the background.
+The second half needs what the first one finds, so a third process prepares it before, without the compiler:
+dissecting the small captures of `warmup` takes a second that way. At the end one process does both passes. It
+compiles what a process that was killed has left, and records that all kernels are there.
 """
 
 import os
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, set_priority
+from kdissect.background_program import LOWEST_PRIORITY, set_priority
 from kdissect.capture.index.splits import Split
 from kdissect.forked_process import ForkedProcess, ProcessLostError
 from kdissect.jit.kernel_cache import SWITCH
@@ -114,7 +114,7 @@ def main(argument: str) -> None:
         sys.stdout.buffer.write(pickle.dumps(tuple(prepare())))
         return
     set_priority(int(argument))
-    compile_all(beside=int(argument) == USUAL_PRIORITY and len(os.sched_getaffinity(0)) > 1)
+    compile_all(beside=len(os.sched_getaffinity(0)) > 1)
 
 
 if __name__ == "__main__":
