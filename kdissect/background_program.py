@@ -16,6 +16,8 @@ PACKAGE_PARENT = Path(os.path.abspath(__file__)).parents[1]
 
 USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
 KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
+AUTOGROUP = Path("/proc/self/autogroup")
+"""The priority of a session. Linux may weigh sessions first, and nice values within one alone: sched(7)."""
 
 
 def start_program(
@@ -45,6 +47,10 @@ def set_priority(priority: int) -> None:
     At the lowest one, memory goes to others, too: these processes are killed first when there is none left.
     """
     os.nice(priority)
-    if priority == LOWEST_PRIORITY:
+    if priority != LOWEST_PRIORITY:
+        return
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
+    if os.getsid(0) == os.getpid():  # otherwise the session is the user's
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
+            AUTOGROUP.write_text(str(priority))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.background_program import LOWEST_PRIORITY, USUAL_PRIORITY, start_program
+from kdissect.background_program import AUTOGROUP, LOWEST_PRIORITY, USUAL_PRIORITY, start_program
 
 PROGRAM = """
 import os, pathlib, sys
@@ -44,3 +44,16 @@ def test_others_go_first_unless_a_command_waits(priority: int) -> None:
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == f"{min(os.nice(0) + priority, 19)} {score}\n"
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel weighs no sessions")
+@pytest.mark.parametrize(("own_session", "lowers"), [(True, True), (False, False)])
+def test_a_session_of_its_own_goes_last_and_that_of_the_user_stays(own_session: bool, lowers: bool) -> None:
+    program = (
+        "from kdissect.background_program import AUTOGROUP, LOWEST_PRIORITY, set_priority; "
+        "set_priority(LOWEST_PRIORITY); print(AUTOGROUP.read_text().split()[-1])"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    before = AUTOGROUP.read_text().split()[-1]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=own_session)
+    assert run.stdout.strip() == ("19" if lowers else before)
