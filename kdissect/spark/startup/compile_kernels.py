@@ -3,10 +3,10 @@
     this process     reassembly, framing and pairing ──► waits ──► all of it once more, from the cache
     another one      pass one, messages, tables, figures ──┘
 
-Two processes compile half of the kernels each: somebody may wait for them, even if they run in the background.
-The second half needs what the first one finds, so a third process prepares it before, without the compiler:
-dissecting the small captures of `warmup` takes a second that way. At the end one process does both passes. It
-compiles what a process that was killed has left, and records that all kernels are there.
+Two processes compile half of the kernels each: somebody may wait for them, even if they run in the
+background. The second half needs what the first one finds, so a third process prepares it before, without the
+compiler: dissecting the small captures of `warmup` takes a second that way. At the end one process does both
+passes. It compiles what a process that was killed has left, and records that all kernels are there.
 """
 
 import os
