@@ -17,7 +17,7 @@ THIN = set[Any]()
 """The functions that are not optimised by themselves."""
 
 SELDOM = set[Any]()
-"""The functions that run seldom, so that optimising them takes longer than it saves."""
+"""The functions that run seldom: optimising them takes longer than it saves."""
 
 
 def make_one_version() -> None:
@@ -42,7 +42,7 @@ def _is_own(module: object) -> bool:
 def make_no_inner_code() -> None:
     """Make Numba keep the bitcode alone of functions of the package that have no entry point for Python.
 
-    Those in THIN are not optimised, either, and those in SELDOM hardly.
+    Those in THIN are not optimised, either; those in SELDOM are put together without optimising.
 
     An environment is what Numba's code needs to make objects of Python. It is given to the machine code of
     its function, which lies in the first kernel that has become ready since.
@@ -75,13 +75,13 @@ def make_no_inner_code() -> None:
         self._verify_declare_only_symbols()
         self._finalized = True
 
-    def optimise_thick(self: Any) -> None:
+    def optimise_as_marked(self: Any) -> None:
+        if getattr(self, "is_thin", False):
+            return
         usual = config.OPT
-        if getattr(self, "is_seldom", False):
-            config.OPT = 0
+        config.OPT = 0 if getattr(self, "is_seldom", False) else usual
         try:
-            if not getattr(self, "is_thin", False):
-                optimise(self)
+            optimise(self)
         finally:
             config.OPT = usual
 
@@ -95,5 +95,5 @@ def make_no_inner_code() -> None:
 
     lowering.run_pass = run_marked
     codegen.CPUCodeLibrary._finalize_final_module = make_kernel_ready  # noqa: SLF001
-    codegen.CPUCodeLibrary._optimize_final_module = optimise_thick  # noqa: SLF001
+    codegen.CPUCodeLibrary._optimize_final_module = optimise_as_marked  # noqa: SLF001
     codegen.JITCPUCodegen.set_env = set_env_later

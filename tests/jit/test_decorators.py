@@ -9,10 +9,9 @@ import pytest
 
 import kdissect
 from tests.helpers.command import environment
+from tests.helpers.kernel_kinds import INNER, KINDS
 
 PACKAGE = Path(kdissect.__file__).parent
-INNER = {"jit_inner", "jit_inline", "jit_thin"}
-KINDS = {"jit", "jit_flat", "jit_seldom"} | INNER
 
 
 def _decorator(function: ast.AST) -> str | None:

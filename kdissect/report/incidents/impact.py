@@ -20,14 +20,16 @@ CLIENT_WEIGHT = 2.0
 """A client that is touched weighs as much as so many seconds of waiting, or as many failed requests."""
 
 
-class Whole(NamedTuple):
-    """The capture of which an incident is a part: its exchanges, and the clients that are its nodes."""
+class ImpactContext(NamedTuple):
+    """The number of all exchanges of the capture, and the clients that are brokers or controllers."""
 
     exchanges: int
     nodes: Collection[str] = ()
 
 
-def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], whole: Whole) -> Impact:
+def measure_impact(
+    signals: Iterable[Signal], kinds: Mapping[str, SignalKind], context: ImpactContext
+) -> Impact:
     """Return the impact of the signals of one incident.
 
     Signals that count the same thing may count the same requests: of them the largest counts.
@@ -36,7 +38,9 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], w
     wait_ns: dict[str, int] = defaultdict(int)
     signals = tuple(signals)
     for signal in signals:
-        clients.update(name for name in signal.clients if not BROKERS.match(name) and name not in whole.nodes)
+        clients.update(
+            name for name in signal.clients if not BROKERS.match(name) and name not in context.nodes
+        )
     signals = _without_nested_rises(signals)
     for signal in signals:
         wait_ns[signal.kind] += signal.wait_ns
@@ -52,7 +56,7 @@ def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], w
         other=of.get(SignalCounts.OTHER, 0),
         errors=_errors(signals, kinds),
         wait_ns=max(wait_ns.values(), default=0),
-        share=min(requests / whole.exchanges, 1.0) if whole.exchanges else 0.0,
+        share=min(requests / context.exchanges, 1.0) if context.exchanges else 0.0,
     )
 
 

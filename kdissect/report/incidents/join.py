@@ -17,7 +17,7 @@ from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Laye
 from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.impact import (
     RESTATES,
-    Whole,
+    ImpactContext,
     is_said_by,
     measure_impact,
     weigh,
@@ -64,15 +64,15 @@ def find_incidents(
     are clients that are brokers or controllers.
     """
     index = SignalIndex(signals)
-    whole = Whole(exchanges, nodes)
+    context = ImpactContext(exchanges, nodes)
     candidates = [
-        _candidate(cause, diagnosis, index, span_ns, whole)
+        _candidate(cause, diagnosis, index, span_ns, context)
         for cause in causes
         for anchor in signals
         if anchor.kind in cause.anchors
         if (diagnosis := cause.judge(Case(anchor, index, span_ns))) is not None
     ]
-    accepted = _hand_over(_accepted(candidates, signals, whole), candidates, signals, whole)
+    accepted = _hand_over(_accepted(candidates, signals, context), candidates, signals, context)
     accepted = _ranked(accepted)[:MAX_INCIDENTS]
     of_signal: dict[int, int] = {}
     for number, one in enumerate(accepted):
@@ -132,12 +132,12 @@ def _rank_among_clients(one: Candidate) -> tuple[bool, tuple[bool, float, int]]:
 
 
 def _candidate(
-    cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], whole: Whole
+    cause: Cause, diagnosis: Diagnosis, index: SignalIndex, span_ns: tuple[int, int], context: ImpactContext
 ) -> Candidate:
     own = tuple(map(index.position, diagnosis.core))
     linked = {at for link in cause.links for at in index.linked(diagnosis, link, span_ns[1])}
     explained = tuple(sorted(linked.difference(own)))
-    return _measured(cause, diagnosis, own, explained, index.signals, whole)
+    return _measured(cause, diagnosis, own, explained, index.signals, context)
 
 
 def _measured(
@@ -146,17 +146,19 @@ def _measured(
     own: tuple[int, ...],
     explained: tuple[int, ...],
     signals: Sequence[Signal],
-    whole: Whole,
+    context: ImpactContext,
 ) -> Candidate:
     """Return a candidate with the impact and the rank of the signals that it has."""
     joined = [signals[at] for at in (*own, *explained) if at in own or not _is_early(signals[at], diagnosis)]
-    impact = measure_impact(joined, KINDS, whole)
+    impact = measure_impact(joined, KINDS, context)
     return Candidate(
         cause, diagnosis, own, explained, impact, weigh(joined, KINDS, impact, diagnosis.confidence)
     )
 
 
-def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], whole: Whole) -> list[Candidate]:
+def _accepted(
+    candidates: Sequence[Candidate], signals: Sequence[Signal], context: ImpactContext
+) -> list[Candidate]:
     """Return the candidates whose anchor no other one explains, without signals that an earlier one has.
 
     The signals that are left to an incident measure what it hurt.
@@ -175,7 +177,7 @@ def _accepted(candidates: Sequence[Candidate], signals: Sequence[Signal], whole:
     for one in ordered:
         if one.own and not taken.issuperset(one.own) and one.own[0] not in taken:
             left = tuple(at for at in one.explained if at not in taken)
-            accepted.append(_measured(one.cause, one.diagnosis, one.own, left, signals, whole))
+            accepted.append(_measured(one.cause, one.diagnosis, one.own, left, signals, context))
             taken.update(one.own, one.explained)
     return accepted
 
@@ -186,7 +188,10 @@ def _is_early(signal: Signal, diagnosis: Diagnosis) -> bool:
 
 
 def _hand_over(
-    accepted: Sequence[Candidate], candidates: Sequence[Candidate], signals: Sequence[Signal], whole: Whole
+    accepted: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    signals: Sequence[Signal],
+    context: ImpactContext,
 ) -> list[Candidate]:
     """Return the accepted candidates, with early signals of one where another one explains them in time."""
     links = {id(one.diagnosis): one.explained for one in candidates}
@@ -203,7 +208,7 @@ def _hand_over(
                     explained[place].remove(at)
                     explained[better].append(at)
     return [
-        _measured(one.cause, one.diagnosis, one.own, tuple(sorted(own)), signals, whole)
+        _measured(one.cause, one.diagnosis, one.own, tuple(sorted(own)), signals, context)
         for one, own in zip(accepted, explained, strict=True)
     ]
 

@@ -26,9 +26,9 @@ from kdissect.forked_process import ForkedProcess, ProcessLostError
 from kdissect.jit.kernel_cache import SWITCH
 from kdissect.spark.figures_step import HANDED_OVER, figures_of
 from kdissect.spark.startup.warmup import (
-    FOR_MANY_SEGMENTS,
+    ENGINE_FOR_MANY,
+    OTHERS_FOR_MANY,
     compile_for_many,
-    compile_for_many_rows,
     warm_up,
     warmup_pieces,
     warmup_splits,
@@ -66,15 +66,15 @@ def compile_all(beside: bool) -> None:
     """Compile all kernels, in two processes with `beside`."""
     if beside:
         with suppress(OSError):  # then one process compiles all
-            _compile_halves(prepared_uncompiled(UNCOMPILED_COMMAND))
+            _compile_halves(prepared_uncompiled())
     compile_for_many()
     warm_up()
 
 
-def prepared_uncompiled(command: Sequence[str]) -> Prepared:
+def prepared_uncompiled() -> Prepared:
     """Return what a process without the compiler prepares. Raise OSError if it fails."""
     done = subprocess.run(
-        command,
+        UNCOMPILED_COMMAND,
         env={**os.environ, SWITCH: "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -91,20 +91,26 @@ def _compile_halves(prepared: Prepared) -> None:
         pipe.send(None)
 
     other = ForkedProcess(be_the_other, "compiles kernels")
-    for call_all in FOR_MANY_SEGMENTS:
-        call_all()
-    find_exchanges(prepared.splits, prepared.pieces)
+    compile_engine(prepared)
     with suppress(ProcessLostError):  # it was killed, perhaps for its memory
         other.receive()
     other.end()
 
 
+def compile_engine(prepared: Prepared) -> None:
+    """Compile the kernels of reassembly, framing and pairing."""
+    for call in ENGINE_FOR_MANY:
+        call()
+    find_exchanges(prepared.splits, prepared.pieces)
+
+
 def compile_tables(prepared: Prepared) -> None:
-    """Compile what is not of reassembly, framing and pairing."""
+    """Compile the kernels of pass one, messages, tables and figures."""
     warmup_pieces(warmup_splits())
     tables = TaskTables(prepared.splits, DEFAULT, as_arrays=True)
     figures_of(tables.exchanges(prepared.paired), None, None)
-    compile_for_many_rows()
+    for call in OTHERS_FOR_MANY:
+        call()
 
 
 def main(argument: str) -> None:

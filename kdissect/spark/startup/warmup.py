@@ -46,13 +46,24 @@ RANGE_BYTES = (
 )
 
 
-FOR_MANY_SEGMENTS: tuple[Callable[[], None], ...] = (
+def _outgrow_first_tables() -> None:
+    """Call the kernels that move tables to larger ones."""
+    table = FlowTable()
+    table.begin(1, 1)
+    table.make_room()
+    LogEnds().make_room(2 * FIRST_ENDS)
+
+
+ENGINE_FOR_MANY: tuple[Callable[[], None], ...] = (
     payload_reader.call_all,
     split_segments.call_all,
     own_bytes.call_all,
     step_fold.call_all,
 )
-FOR_MANY_ROWS: tuple[Callable[[], None], ...] = (
+"""Calls of those kernels of reassembly, framing and pairing that only many connections or exchanges need."""
+
+OTHERS_FOR_MANY: tuple[Callable[[], None], ...] = (
+    _outgrow_first_tables,
     head_reads.call_all,
     flow_pieces.call_all,
     group_loops.call_all,
@@ -69,6 +80,7 @@ FOR_MANY_ROWS: tuple[Callable[[], None], ...] = (
     exchange_keys.call_all,
     engine_facts.call_all,
 )
+"""Calls of the other kernels that only these need."""
 
 
 def warm_up() -> Partial:
@@ -95,16 +107,5 @@ def compile_for_many() -> None:
 
     A worker that compiled them would keep 50 MB.
     """
-    for call_all in FOR_MANY_SEGMENTS:
-        call_all()
-    compile_for_many_rows()
-
-
-def compile_for_many_rows() -> None:
-    """Call those of them that have nothing to do with reassembly."""
-    table = FlowTable()
-    table.begin(1, 1)
-    table.make_room()
-    LogEnds().make_room(2 * FIRST_ENDS)
-    for call_all in FOR_MANY_ROWS:
-        call_all()
+    for call in (*ENGINE_FOR_MANY, *OTHERS_FOR_MANY):
+        call()

@@ -9,18 +9,13 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from kdissect.errors import ExitCode
 from kdissect.replay.effects import ANY, Answer, Part
@@ -33,6 +28,7 @@ from kdissect.replay.safety import Admission
 from kdissect.replay.settings import ReplaySettings, Tls
 from kdissect.replay.target.cluster import TargetCluster
 from tests.helpers.null_target import null_target
+from tests.helpers.own_certificate import own_certificate
 from tests.helpers.paper_target import Anywhere
 
 NOWHERE = ("127.0.0.1", 1)
@@ -242,7 +238,7 @@ def test_a_peer_that_is_not_the_resolved_address_is_told_nothing(
 def test_a_refused_certificate_is_said_why(
     tmp_path: Path, names: tuple[str, ...], days: int, trusted: bool, said: str
 ) -> None:
-    own = _own_certificate(tmp_path / "own", [ip_address(each) for each in names], days)
+    own = own_certificate(tmp_path / "own", days, [ip_address(each) for each in names])
     speaks = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     speaks.load_cert_chain(own)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -258,20 +254,3 @@ def test_a_refused_certificate_is_said_why(
     assert re.fullmatch(
         f"127.0.0.1:{where[1]} cannot be reached: TLS: its certificate is refused: {said}", str(failure)
     )
-
-
-def _own_certificate(path: Path, addresses: Sequence[IPv4Address | IPv6Address], days: int) -> Path:
-    """Write a certificate that signs itself and ends in so many days, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")]), datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1)
-        .not_valid_before(now - timedelta(days=9))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(each) for each in addresses]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    kept = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path.write_bytes(key.private_bytes(*kept) + made.public_bytes(serialization.Encoding.PEM))
-    return path

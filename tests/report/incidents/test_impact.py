@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from kdissect.report.incidents.impact import CLIENT_WEIGHT, Whole, measure_impact, weigh, word_consequences
+from kdissect.report.incidents.impact import (
+    CLIENT_WEIGHT,
+    ImpactContext,
+    measure_impact,
+    weigh,
+    word_consequences,
+)
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.sources import KINDS
@@ -25,12 +31,12 @@ def signal(kind: str, requests: int, wait_s: float = 0, clients: tuple[str, ...]
 
 
 def rank(*signals: Signal, confidence: float = 1.0) -> float:
-    return weigh(signals, KINDS, measure_impact(signals, KINDS, Whole(1000)), confidence)
+    return weigh(signals, KINDS, measure_impact(signals, KINDS, ImpactContext(1000)), confidence)
 
 
 def test_requests_that_waited_and_were_answered_count_by_their_seconds() -> None:
     slow = signal("latency_rose", 500, wait_s=10)
-    assert measure_impact([slow], KINDS, Whole(1000)).requests == 500
+    assert measure_impact([slow], KINDS, ImpactContext(1000)).requests == 500
     assert rank(slow) == 10
     assert rank(slow, signal("unanswered_cut", 39)) == 10 + 39
     assert rank(signal("errors_repeated", 39), confidence=0.5) == 39 / 2
@@ -38,7 +44,7 @@ def test_requests_that_waited_and_were_answered_count_by_their_seconds() -> None
 
 def test_signals_that_count_the_same_requests_count_once() -> None:
     both = (signal("server_silent", 8, wait_s=5), signal("latency_rose", 20, wait_s=3))
-    impact = measure_impact(both, KINDS, Whole(1000))
+    impact = measure_impact(both, KINDS, ImpactContext(1000))
     assert (impact.requests, impact.wait_ns) == (20, 5 * SECOND)
 
 
@@ -49,30 +55,30 @@ def test_latency_that_rises_once_more_while_it_is_high_counts_once() -> None:
         replace(rise, begin_ns=begin, end_ns=end, wait_ns=(9 - n) * SECOND)
         for n, (begin, end) in enumerate(spans)
     ]
-    impact = measure_impact(rises, KINDS, Whole(1000))
+    impact = measure_impact(rises, KINDS, ImpactContext(1000))
     assert (impact.requests, impact.wait_ns) == (40, 15 * SECOND)
     elsewhere = replace(rises[1], subject=replace(rise.subject, name="broker 2"))
-    assert measure_impact([rises[0], elsewhere], KINDS, Whole(1000)).wait_ns == 17 * SECOND
+    assert measure_impact([rises[0], elsewhere], KINDS, ImpactContext(1000)).wait_ns == 17 * SECOND
 
 
 def test_requests_that_were_answered_in_time_hurt_nobody() -> None:
     """A consumer that commits all the time does not stand before a path on which three clients hang."""
     commits = signal("commits_storm", 472, clients=("feed at 10.1.0.11",))
     silent = signal("path_silent", 0, clients=("a", "b", "c"))
-    assert measure_impact([commits], KINDS, Whole(1000)).requests == 0
+    assert measure_impact([commits], KINDS, ImpactContext(1000)).requests == 0
     assert rank(commits, confidence=0.85) < rank(silent, confidence=0.6)
 
 
 def test_replicas_are_no_clients() -> None:
     hurt = signal("errors_repeated", 0, clients=("billing at 10.1.0.9", "broker-2-fetcher-0 at 10.1.0.2"))
-    assert measure_impact([hurt], KINDS, Whole(1000)).clients == ("billing at 10.1.0.9",)
+    assert measure_impact([hurt], KINDS, ImpactContext(1000)).clients == ("billing at 10.1.0.9",)
     assert rank(hurt) == CLIENT_WEIGHT
 
 
 def test_nodes_are_no_clients() -> None:
     hurt = signal("errors_repeated", 0, clients=("1 at 10.1.0.9", "1 at 10.1.0.2"))
-    whole = Whole(1000, frozenset({"1 at 10.1.0.2"}))
-    assert measure_impact([hurt], KINDS, whole).clients == ("1 at 10.1.0.9",)
+    context = ImpactContext(1000, frozenset({"1 at 10.1.0.2"}))
+    assert measure_impact([hurt], KINDS, context).clients == ("1 at 10.1.0.9",)
 
 
 def test_what_a_better_signal_says_is_not_said_again() -> None:
@@ -113,7 +119,7 @@ def test_requests_are_counted_by_their_fate_with_the_errors_that_are_known() -> 
         signal("unanswered_cut", 5),
         signal("attempts_refused", 9),
     )
-    impact = measure_impact(found, KINDS, Whole(1000))
+    impact = measure_impact(found, KINDS, ImpactContext(1000))
     assert (impact.delayed, impact.failed, impact.cut, impact.attempts, impact.requests) == (
         242,
         20,
@@ -127,15 +133,15 @@ def test_requests_are_counted_by_their_fate_with_the_errors_that_are_known() -> 
 def test_findings_of_late_requests_are_no_failures() -> None:
     """A slow broker or a quota fails no request; each counts as a second if its wait is not known."""
     for kind in ("slow_broker", "throttled", "behind_long_poll"):
-        assert measure_impact([signal(kind, 242)], KINDS, Whole(1000)).failed == 0
+        assert measure_impact([signal(kind, 242)], KINDS, ImpactContext(1000)).failed == 0
     assert rank(signal("slow_broker", 242)) == 242
-    assert measure_impact([signal("transactions_open", 7)], KINDS, Whole(1000)).requests == 0
+    assert measure_impact([signal("transactions_open", 7)], KINDS, ImpactContext(1000)).requests == 0
 
 
 def test_only_errors_of_the_requests_that_are_counted_are_named() -> None:
     few = replace(signal("offsets_gone", 3), measures={"code": 1})
-    assert measure_impact([few], KINDS, Whole(1000)).errors == ("OFFSET_OUT_OF_RANGE",)
-    assert measure_impact([few, signal("topic_recreated", 107)], KINDS, Whole(1000)).errors == ()
+    assert measure_impact([few], KINDS, ImpactContext(1000)).errors == ("OFFSET_OUT_OF_RANGE",)
+    assert measure_impact([few, signal("topic_recreated", 107)], KINDS, ImpactContext(1000)).errors == ()
 
 
 FACTS = {

@@ -8,7 +8,7 @@ import pytest
 
 from kdissect.background_program import LOWEST_PRIORITY
 from kdissect.spark.startup import compile_kernels
-from kdissect.spark.startup.compile_kernels import UNCOMPILED_COMMAND, prepared_uncompiled
+from kdissect.spark.startup.compile_kernels import prepared_uncompiled
 from tests.helpers.command import environment
 
 TYPES = """
@@ -35,13 +35,11 @@ def noting(function):
 
 decorators.jit = decorators.jit_flat = decorators.jit_seldom = noting
 from kdissect.spark.startup import compile_kernels
-from kdissect.spark.startup.warmup import FOR_MANY_SEGMENTS, compile_for_many, warm_up
+from kdissect.spark.startup.warmup import compile_for_many, warm_up
 
 prepared = compile_kernels.Prepared(*pickle.loads(pickle.dumps(tuple(compile_kernels.prepare()))))
 seen.clear()
-for call_all in FOR_MANY_SEGMENTS:
-    call_all()
-compile_kernels.find_exchanges(prepared.splits, prepared.pieces)
+compile_kernels.compile_engine(prepared)
 engine = set(seen)
 seen.clear()
 compile_kernels.compile_tables(prepared)
@@ -63,7 +61,7 @@ def test_both_halves_call_the_kernels_with_all_types_that_both_passes_have() -> 
 
 
 def test_what_is_prepared_without_the_compiler_serves_the_second_half() -> None:
-    prepared = prepared_uncompiled(UNCOMPILED_COMMAND)
+    prepared = prepared_uncompiled()
     assert sum(len(paired.batch.exchanges) for paired in prepared.paired) > 10
 
 

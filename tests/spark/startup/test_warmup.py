@@ -12,6 +12,7 @@ from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark.startup.warmup import CAPTURES, warm_up
 from tests.helpers.command import environment
+from tests.helpers.kernel_kinds import INNER, KINDS
 
 PACKAGE = Path(kdissect.__file__).parent
 
@@ -54,9 +55,9 @@ def entrances() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
-                if names & {"jit", "jit_flat", "jit_seldom"}:
+                if names & KINDS - INNER:
                     found.add(f"{module}.{node.name}")
-                if names & {"jit", "jit_flat", "jit_seldom", "jit_inner", "jit_inline"}:
+                if names & KINDS:
                     within |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     return {name for name in found if name.rpartition(".")[2] not in within}
 
