@@ -7,6 +7,7 @@ with it. Unless a command waits for it, it stands back for all others.
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
 KILLED_FIRST = "1000"  # proc_pid_oom_score_adj(5)
 AUTOGROUP = Path("/proc/self/autogroup")
 """The priority of a session. Linux may weigh sessions first, and nice values within one alone: sched(7)."""
+
+AUTOGROUP_TRIES, AUTOGROUP_SECONDS = 20, 0.11
 
 
 def start_program(
@@ -53,4 +56,18 @@ def set_priority(priority: int) -> None:
         Path("/proc/self/oom_score_adj").write_text(KILLED_FIRST)
     if os.getsid(0) == os.getpid():  # otherwise the session is the user's
         with suppress(OSError):
+            set_session_priority(priority)
+
+
+def set_session_priority(priority: int) -> None:
+    """Set the priority of the session of this process.
+
+    Linux lets all users together set one in 100 ms, unless they may administer the system.
+    Raise OSError if the kernel weighs no sessions, or if others set theirs all the time.
+    """
+    for _ in range(AUTOGROUP_TRIES - 1):
+        with suppress(BlockingIOError):
             AUTOGROUP.write_text(str(priority))
+            return
+        time.sleep(AUTOGROUP_SECONDS)
+    AUTOGROUP.write_text(str(priority))
