@@ -23,6 +23,7 @@ from kdissect.report.findings.evidence import (
     count_exchanges,
     group_by,
     observed,
+    observed_times,
     span_ns,
 )
 from kdissect.report.findings.finding_context import MAX_EVIDENCE, FindingContext, Judgement
@@ -51,13 +52,12 @@ def _client(observation: Observation) -> tuple[str]:
 def metadata_storm(context: FindingContext) -> Judgement | None:
     """Clients with 50 or more Metadata requests in 10 s."""
     rows = []
-    for (client,), requests in group_by(context.of_kind("metadata"), _client):
-        windows: Counter[int] = Counter()
-        for request in requests:
-            windows[(request.second or 0) // WINDOW_S] += request.exchanges
-        most = max(windows.values())
+    for times in context.observations.client_times("metadata", MANY_METADATA):
+        _, window = np.unique(times.second // WINDOW_S, return_inverse=True)
+        most = int(np.bincount(window, times.exchanges).max())
         if most >= MANY_METADATA:
-            rows.append(observed(client, f"up to {most:,} Metadata requests in {WINDOW_S} s", requests))
+            rows.append(observed_times(f"up to {most:,} Metadata requests in {WINDOW_S} s", times))
+    rows.sort(key=lambda row: -row.count)
     return Judgement(f"{counted(len(rows), 'client')} requested metadata repeatedly", rows) if rows else None
 
 
@@ -137,7 +137,7 @@ def _clients(context: FindingContext, rows: Int64s) -> CodedText:
 def empty_fetches(context: FindingContext) -> Judgement | None:
     """Clients with 100 or more empty fetches that were answered at once, 5 or more a second."""
     rows = []
-    for (client,), fetches in group_by(context.of_kind("empty_fetch"), lambda fetch: (fetch.client,)):
+    for (client,), fetches in group_by(context.of_kind("empty_fetch"), _client):
         count, seconds = count_exchanges(fetches), max(span_ns(fetches) / NS_PER_S, 1.0)
         if count >= EMPTY_FETCHES and count / seconds >= EMPTY_PER_SECOND:
             connections = counted(len({fetch.location.connection for fetch in fetches}), "connection")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kdissect.report.findings.observations import Observation
+from kdissect.report.findings.observations import ClientTimes, Observation
 from kdissect.report.model.findings import Evidence
 from kdissect.report.query.topic_names import Address
 from kdissect.report.wording import listed
@@ -22,6 +22,18 @@ def observed(subject: str, detail: str, observations: Sequence[Observation]) -> 
         first_time_ns=first.first_ns,
         last_time_ns=max(observation.last_ns for observation in observations),
         place=first.location,
+    )
+
+
+def observed_times(detail: str, times: ClientTimes) -> Evidence:
+    """Return the evidence that `observed` returns for the same observations of a client."""
+    return Evidence(
+        subject=times.client,
+        detail=detail,
+        count=int(times.exchanges.sum()),
+        first_time_ns=times.first.first_ns,
+        last_time_ns=int(times.last_ns.max()),
+        place=times.first.location,
     )
 
 

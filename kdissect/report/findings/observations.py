@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.array_types import Int64s
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.aggregate.group_sums import highest_values, sum_by_group
@@ -121,11 +121,25 @@ class Clients(NamedTuple):
     rest: Rest
 
 
+class ClientTimes(NamedTuple):
+    """Observations of one kind and client in the order of time, as columns, and the first of them.
+
+    The columns are those of Observation, one number for each observation.
+    """
+
+    client: str
+    first_ns: Int64s
+    last_ns: Int64s
+    second: Int64s
+    exchanges: Int64s
+    first: Observation
+
+
 class Observations:
     """The observations of a capture, from some rows of FINDING_INPUTS in the order of time.
 
     A capture may have 100,000 of a kind, and few rules look at each of them. So those of a kind are made when
-    a rule asks for them, and `by_client` makes few.
+    a rule asks for them, and `by_client` and `client_times` make few.
     """
 
     def __init__(
@@ -153,16 +167,15 @@ class Observations:
         if not len(own):
             return Clients([], Rest())
         columns = self._columns.take(own)
-        clients = name_distinct(client_text, *_client_columns(columns, self._facts))
-        groups = group_rows(encode(clients))
+        clients, groups = self._clients(columns)
         exchanges = sum_by_group(groups, columns.ints("exchanges"))
         last_ns = highest_values(groups, columns.ints("last_ns"))
         names = clients.take(groups.first)
         order = np.lexsort((names.ranks(), -exchanges))[:most]
         is_named = np.zeros(groups.count, bool)
         is_named[order] = True
-        named, times = is_named[groups.of], columns.ints("first_ns")
-        first = self._first(own[named & (times == times[groups.first][groups.of])])
+        named = is_named[groups.of]
+        first = self._first(columns, groups, named)
         servers = self._servers(columns, groups, np.flatnonzero(named))
         sums = [
             ClientSum(name, int(exchanges[at]), first[name], int(last_ns[at]), servers[at])
@@ -171,10 +184,40 @@ class Observations:
         ]
         return Clients(sums, _rest(columns.filter(~named), groups.count - len(sums)))
 
-    def _first(self, rows: Int64s) -> dict[str, Observation]:
-        """Return the first observation of each client; rows of one moment have an order when made."""
+    def client_times(self, kind: str, least: int) -> list[ClientTimes]:
+        """Return the observations of the clients with at least so many exchanges of a kind, by name.
+
+        Two rules and a signal that look at 100,000 observations take 0.1 s so, and 1.3 s if those are made.
+        """
+        columns = self._columns.take(self._rows_of(kind))
+        clients, groups = self._clients(columns)
+        is_busy = sum_by_group(groups, columns.ints("exchanges")) >= least
+        first = self._first(columns, groups, is_busy[groups.of])
+        names = clients.take(groups.first).tolist()
+        order = np.argsort(groups.of, kind="stable")
+        rows = np.split(order, np.cumsum(np.bincount(groups.of, minlength=groups.count))[:-1])
+        first_ns, last_ns, second, exchanges = map(
+            columns.ints, ("first_ns", "last_ns", "second", "exchanges")
+        )
+        return [
+            ClientTimes(name, first_ns[own], last_ns[own], second[own], exchanges[own], first[name])
+            for name, own in sorted((str(names[at]), rows[at]) for at in np.flatnonzero(is_busy).tolist())
+        ]
+
+    def _clients(self, columns: TableColumns) -> tuple[CodedText, RowGroups]:
+        """Return the client of each row, as `Observation.client` has it, and the groups of equal ones."""
+        clients = name_distinct(client_text, *_client_columns(columns, self._facts))
+        return clients, group_rows(encode(clients))
+
+    def _first(self, columns: TableColumns, groups: RowGroups, chosen: Bools) -> dict[str, Observation]:
+        """Return the first observation of each client that has chosen rows.
+
+        Rows of one moment have an order when they are made.
+        """
+        times = columns.ints("first_ns")
+        rows = columns.filter(chosen & (times == times[groups.first][groups.of]))
         first: dict[str, Observation] = {}
-        for one in self._make(self._columns.take(rows)):
+        for one in self._make(rows) if rows.rows else ():
             first.setdefault(one.client, one)
         return first
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.findings.connection_evidence import chosen_evidence
-from kdissect.report.findings.evidence import observed
+from kdissect.report.findings.evidence import observed_times
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.query.topic_names import Address
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -213,7 +213,7 @@ def _untried_signal(
         servers=[subject],
         clients=clients,
         requests=count,
-        evidence=[observed(client, "Metadata requests", storms[client].rows) for client in clients],
+        evidence=[observed_times("Metadata requests", storm.times) for storm in own],
     )
 
 

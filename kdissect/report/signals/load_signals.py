@@ -17,8 +17,8 @@ from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.aggregate.grouping import TableColumns, map_distinct
-from kdissect.report.findings.evidence import count_requests, observed
-from kdissect.report.findings.observations import Observation
+from kdissect.report.findings.evidence import count_requests, observed, observed_times
+from kdissect.report.findings.observations import ClientTimes
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.dense_spans import SECOND, WINDOW_NS, a_second, dense_pairs, dense_span, until
@@ -39,6 +39,9 @@ LOAD_KINDS = (
 )
 METADATA_RATE, RETRY_RATE, BATCH_RATE, COMMIT_RATE = 8, 15, 150, 40
 """Times a second over `WINDOW_NS`, from which on it is a signal."""
+
+REQUESTS_OF_STORM = METADATA_RATE * WINDOW_NS // SECOND
+"""A client with fewer requests for metadata never asks for it often enough."""
 
 TINY_RECORDS, TINY_BYTES = 1.6, 512
 HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
@@ -67,23 +70,19 @@ class Storm(NamedTuple):
     begin_ns: int
     end_ns: int
     requests: int
-    rows: list[Observation]
+    times: ClientTimes
 
 
 def metadata_storms(context: SignalContext) -> Iterator[tuple[str, Storm]]:
     """Yield the clients that ask for metadata METADATA_RATE times a second or more, by name."""
-    by_client: dict[str, list[Observation]] = defaultdict(list)
-    for row in context.rules.of_kind("metadata"):
-        by_client[row.client].append(row)
-    for client, rows in sorted(by_client.items()):
-        rows.sort(key=lambda row: row.first_ns)
-        span = dense_pairs([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
+    for times in context.rules.observations.client_times("metadata", REQUESTS_OF_STORM):
+        span = dense_span(times.first_ns, times.exchanges, METADATA_RATE)
         if span is not None:
-            yield client, Storm(*span, rows)
+            yield times.client, Storm(*span, times)
 
 
 def _metadata(context: SignalContext) -> Iterator[Signal]:
-    for client, (begin, end, count, rows) in metadata_storms(context):
+    for client, (begin, end, count, times) in metadata_storms(context):
         yield make_signal(
             "metadata_storm_began",
             (SubjectKind.CLIENT, client),
@@ -92,7 +91,7 @@ def _metadata(context: SignalContext) -> Iterator[Signal]:
             f"{format_clock(begin)} for {format_duration(end - begin)}",
             measures={"count": count, "lasted_ns": end - begin},
             clients=[client],
-            evidence=[observed(client, "Metadata requests", rows)],
+            evidence=[observed_times("Metadata requests", times)],
             requests=count,
         )
 

@@ -3,7 +3,14 @@
 import pytest
 
 from kdissect.report.findings import observations as module
-from kdissect.report.findings.evidence import address_texts, group_by, observed, server_names
+from kdissect.report.findings.evidence import (
+    address_texts,
+    count_exchanges,
+    group_by,
+    observed,
+    observed_times,
+    server_names,
+)
 from kdissect.report.findings.observations import Clients, Rest, find_consumer_lags, find_observations
 from kdissect.report.partials import summarise
 from kdissect.report.query.connection_facts import read_connection_facts
@@ -107,8 +114,22 @@ def test_the_sums_of_clients_are_those_of_their_observations(most):
         assert clients.rest == Rest()
 
 
+@pytest.mark.parametrize("least", [0, 3, 4, 5, 99])
+def test_the_columns_of_clients_are_those_of_their_observations(least):
+    observations, _ = found(find_observations, writers(), (), ENDS)
+    groups = group_by(observations.of_kind("acks_leader"), lambda one: (one.client,))
+    expected = sorted((client, own) for (client,), own in groups if count_exchanges(own) >= least)
+    times = observations.client_times("acks_leader", least)
+    assert [(one.client, one.first) for one in times] == [(client, own[0]) for client, own in expected]
+    for one, (client, own) in zip(times, expected, strict=True):
+        assert one.first_ns.tolist() == [row.first_ns for row in own]
+        assert one.exchanges.tolist() == [row.exchanges for row in own]
+        assert observed_times("", one) == observed(client, "", own)
+
+
 def test_without_observations_of_a_kind_there_are_no_clients():
     observations, _ = found(find_observations, writers(), (), ENDS)
+    assert observations.client_times("acks_none", 0) == []
     assert observations.by_client("acks_none", 5) == Clients([], Rest())
 
 
