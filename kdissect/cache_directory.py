@@ -32,7 +32,7 @@ ADVICE = "remove it, or set XDG_CACHE_HOME to a directory of your own"
 
 
 class UntrustedCacheError(UserError):
-    """Another user could have put code into the cache; the message is one sentence."""
+    """The cache may not be read, or another user could have put code there; the message is one sentence."""
 
 
 def cache_home() -> Path:
@@ -40,7 +40,7 @@ def cache_home() -> Path:
 
     It is `kdissect` in XDG_CACHE_HOME, which is ignored if it is relative (XDG Base Directory Specification).
     An own directory that others may read is closed to them. Raise UntrustedCacheError if another user can
-    write there.
+    write there, or if this one may not read it.
     """
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(chosen) if os.path.isabs(chosen) else _home() / ".cache"
@@ -70,17 +70,19 @@ def is_private(path: Path) -> bool:
 
 
 def check_private(path: Path) -> None:
-    """Raise UntrustedCacheError unless a directory is the user's own, and nobody else can replace it.
+    """Raise UntrustedCacheError unless a directory is the user's own, readable, and nobody else's to replace.
 
     A missing directory is not checked.
     """
-    for place in _on_the_way(path):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            _check_parent(place)
     try:
+        for place in _on_the_way(path):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                _check_parent(place)
         _check_own(path)
     except (FileNotFoundError, NotADirectoryError):
         pass
+    except PermissionError as error:  # root made it for itself in the home of this user, say
+        raise UntrustedCacheError(f"this user may not read the cache {path}: {ADVICE}") from error
     except OSError as error:
         if error.errno != errno.ELOOP:  # links that lead round lead to nothing
             raise

@@ -3,6 +3,8 @@
 import os
 import pwd
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,6 +108,30 @@ def test_a_link_of_another_user_to_a_cache_is_refused(tmp_path: Path) -> None:
         as_other("import os, sys; os.symlink(*sys.argv[1:])", tmp_path, shared / "cache")
         with pytest.raises(UntrustedCacheError, match="belongs to user"):
             check_private(shared / "cache" / "kdissect")
+
+
+READ_AS_OTHER = """
+import os, sys
+from pathlib import Path
+from kdissect.cache_directory import UntrustedCacheError, check_private
+os.setuid(int(sys.argv[1]))
+try:
+    check_private(Path(sys.argv[2]))
+except UntrustedCacheError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize("closed", ["cache", "cache/kdissect"])
+def test_a_cache_that_only_root_may_read_is_refused_with_advice(closed: str) -> None:
+    with directory_for_all() as shared:
+        cache = shared / "cache" / "kdissect"
+        cache.mkdir(parents=True)
+        (shared / closed).chmod(0o700)
+        command = [sys.executable, "-P", "-c", READ_AS_OTHER, str(OTHER), str(cache)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == f"this user may not read the cache {cache}: {cache_directory.ADVICE}\n"
 
 
 def test_old_files_and_folders_are_removed_and_missing_ones_passed_over(tmp_path: Path) -> None:
