@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 from kdissect.spark.startup.java import OLDEST
@@ -32,3 +33,10 @@ def test_what_the_build_reads_is_not_left_out() -> None:
 
 def test_the_command_is_the_entry_point() -> None:
     assert 'ENTRYPOINT ["kdissect"]' in TEXT
+
+
+def test_what_is_prepared_is_a_program_and_a_capture_of_the_package() -> None:
+    (module,) = re.findall(r"python -m (\S+)", TEXT)
+    (capture,) = re.findall(r"__path__\)'\)/(\S+)\"", TEXT)
+    assert find_spec(module) is not None
+    assert (ROOT / "kdissect" / capture).is_file()
