@@ -47,9 +47,7 @@ from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
 from kdissect.report.timeline.count_side_tables import (
     count_events,
-    count_replica_states,
-    count_shares,
-    count_shutdowns,
+    count_side_tables,
 )
 from kdissect.report.timeline.count_signals import count_signals
 from kdissect.report.timeline.grid import Grid
@@ -120,7 +118,7 @@ def summarise(
     if grid is not None or steps is not None:
         parts |= count_events(tables)
     if steps is not None:
-        parts |= count_replica_states(tables) | count_shares(tables) | count_shutdowns(tables)
+        parts |= count_side_tables(tables)
     if "exchanges" in tables:
         exchanges, partitions = (
             TableColumns(tables["exchanges"]),

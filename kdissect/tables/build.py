@@ -30,6 +30,7 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.tables.addressed_voters import addressed_voter_rows
 from kdissect.tables.array_batch import ArrayBatch, array_batch, lists_at
 from kdissect.tables.connections import (
     ConnectionDetails,
@@ -80,6 +81,7 @@ SIDE_TABLES = {
     "replica_sets": replica_set_rows,
     "share_acknowledgements": share_acknowledgement_rows,
     "shutdown_requests": shutdown_request_rows,
+    "addressed_voters": addressed_voter_rows,
 }
 """Tables made from a batch and its rows of exchanges, beside the public ones."""
 

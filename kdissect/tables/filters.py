@@ -54,6 +54,7 @@ EVENT_TABLES = frozenset(
         "replica_sets",
         "share_acknowledgements",
         "shutdown_requests",
+        "addressed_voters",
     )
 )
 """Tables whose rows come with their exchanges, as those of `partitions` do."""

@@ -104,6 +104,7 @@ ON_REQUEST = frozenset(
         "replica_sets",
         "share_acknowledgements",
         "shutdown_requests",
+        "addressed_voters",
         "tcp_steps",
         "tcp_spans",
     }
@@ -153,6 +154,9 @@ SHARE_ACKNOWLEDGEMENTS = _table(
 
 # Brokers that ask the controller to let them end: see `tables.shutdown_requests`.
 SHUTDOWN_REQUESTS = _table(connection=INT64, ordinal=INT64, node_id=INT32, time_ns=INT64)
+
+# Controllers that others call by their node id: see `tables.addressed_voters`.
+ADDRESSED_VOTERS = _table(connection=INT64, ordinal=INT64, node_id=INT32)
 
 # The behaviour of TCP: a row for each direction of a connection and step of time, and for each time of
 # standstill. Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.

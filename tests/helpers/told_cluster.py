@@ -109,3 +109,20 @@ def heartbeat(line: Line, at_ms: float, node: int, wants_end: bool, version: int
     }
     answer = {"error_code": error, "is_caught_up": True, "is_fenced": False, "should_shut_down": wants_end}
     line.call(at_ms, 4, ApiKey.BROKER_HEARTBEAT, version, body, answer)
+
+
+def ask_for_vote(line: Line, at_ms: float, voter: int, version: int = 1, error: int = 0) -> None:
+    """Have a controller ask another one, which it calls by its node id from version 1 on, for its vote."""
+    asking = {
+        "partition_index": 0,
+        "replica_epoch": 5,
+        "replica_id": 9,
+        "last_offset_epoch": 4,
+        "last_offset": 9,
+    }
+    told = {"partition_index": 0, "error_code": 0, "leader_id": -1, "leader_epoch": 5, "vote_granted": True}
+    name = "__cluster_metadata"
+    body = {"cluster_id": "c", "topics": [{"topic_name": name, "partitions": [asking]}]}
+    body |= {"voter_id": voter} if version else {}
+    answer = {"error_code": error, "topics": [{"topic_name": name, "partitions": [told]}]}
+    line.call(at_ms, 4, ApiKey.VOTE, version, body, answer)

@@ -14,12 +14,12 @@ from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
-from kdissect.report.query.connection_facts import KAFKA
+from kdissect.report.query.connection_facts import KAFKA, read_connection_facts
 from kdissect.report.query.topic_names import Address, TopicNames
 from kdissect.report.signals.named_rows import NamedColumns, NamedRows, client_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.signal_tables import PACE, SIGNAL_GRID
+from kdissect.report.timeline.signal_tables import PACE, SIGNAL_GRID, VOTERS
 
 T = TypeVar("T")
 TALKING = (*KAFKA, "tls")
@@ -57,11 +57,23 @@ def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
     at_controllers = pace.filter(pace.present("api_key") & in_apis(pace.ints("api_key"), AT_CONTROLLERS))
     return ServerNames(
         dict(zip(addresses, counts, strict=True)),
-        partial.columns(BROKERS).dicts(),
+        [*partial.columns(BROKERS).dicts(), *_voters(partial)],
         [(address, node) for address, node in fetchers if node is not None],
         {address for address, talks in zip(addresses, talking_at, strict=True) if not talks},
         set(zip(*map(at_controllers.values, ADDRESS), strict=True)),
     )
+
+
+def _voters(partial: Partial) -> Iterator[dict[str, Any]]:
+    """Yield node id, host and port of the controllers that others call by their node id."""
+    voters = partial.columns(VOTERS)
+    if not voters.rows:
+        return
+    facts = read_connection_facts(partial)
+    rows = facts.rows(voters)
+    addresses = (facts.column_at(name, rows).to_pylist() for name in ADDRESS)
+    for node, host, port in zip(voters.values("node_id"), *addresses, strict=True):
+        yield {"node_id": node, "host": host, "port": port}
 
 
 class Connections(NamedTuple):

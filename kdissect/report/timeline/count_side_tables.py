@@ -14,7 +14,7 @@ from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.exchange_columns import connection_ends, connection_rows, make_timeline_table
-from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES, SHUTDOWNS
+from kdissect.report.timeline.signal_tables import REPLICA_STATES, SHARES, SHUTDOWNS, VOTERS
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
 from kdissect.tables.array_batch import ArrayBatch
 
@@ -80,3 +80,19 @@ def count_shutdowns(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str
     columns |= {"node_id": asked.column("node_id"), "second": asked.ints("time_ns") // SECOND}
     columns["messages"] = np.ones(asked.rows, np.int64)
     return {SHUTDOWNS.name: limit_rows(SHUTDOWNS, make_timeline_table(SHUTDOWNS, columns))}
+
+
+def count_voters(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
+    """Return the rows of VOTERS, if there are `addressed_voters`."""
+    if "addressed_voters" not in tables or not tables["addressed_voters"].num_rows:
+        return {}
+    called = TableColumns(tables["addressed_voters"])
+    columns: dict[str, AnyColumn] = {name: called.column(name) for name in ("node_id", "connection")}
+    columns["messages"] = np.ones(called.rows, np.int64)
+    return {VOTERS.name: limit_rows(VOTERS, make_timeline_table(VOTERS, columns))}
+
+
+def count_side_tables(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, ArrayBatch]:
+    """Return the rows of all tables of signals that are counted from tables on request alone."""
+    counts = (count_replica_states, count_shares, count_shutdowns, count_voters)
+    return {name: rows for count in counts for name, rows in count(tables).items()}

@@ -48,7 +48,10 @@ from kdissect.tables.column_values import every_row
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
 
-SIGNAL_SOURCES = ("ends", "replica_sets", "share_acknowledgements", "shutdown_requests", *EVENTS)
+SIGNAL_SOURCES = (
+    *("ends", "replica_sets", "share_acknowledgements", "shutdown_requests", "addressed_voters"),
+    *EVENTS,
+)
 """The optional tables that the tables of signals are counted from."""
 
 FASTEST_NS = 200_000

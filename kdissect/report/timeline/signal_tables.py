@@ -157,6 +157,15 @@ SHUTDOWNS = PartialTable(
 )
 """Requests of brokers to let them end, by the second."""
 
+VOTERS = PartialTable(
+    "voters",
+    keys=(("node_id", INT32), ("connection", INT64)),
+    sums=("messages",),
+    most=10_000,
+    spare=(("connection",), ("node_id",)),
+)
+"""Node ids of the controllers that were called on a connection."""
+
 COMMITTED = replace(
     POSITIONS, name="committed_positions", order=POSITIONS.order[:3], first=POSITIONS.first[:3]
 )
@@ -174,6 +183,7 @@ SIGNAL_TABLES = {
         REPLICA_STATES,
         SHARES,
         SHUTDOWNS,
+        VOTERS,
         COMMITTED,
     )
 }

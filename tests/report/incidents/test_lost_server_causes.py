@@ -11,6 +11,7 @@ from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import (
     PRODUCERS,
     ask_controller,
+    ask_for_vote,
     cluster,
     end_together,
     heartbeat,
@@ -134,6 +135,23 @@ def test_heartbeats_that_the_next_controller_refuses_follow_the_end_of_the_one_b
         heartbeat(line, at_ms, 1, wants_end=False, error=ErrorCode.NOT_CONTROLLER)
     (incident,) = warnings(story, tmp_path)
     assert incident.cause == "broker_killed"
+
+
+def test_a_controller_that_others_call_by_its_node_id_has_it_in_its_name(tmp_path: Path) -> None:
+    """It does not lead, so no response names it."""
+    story, _ = cluster(lambda *_: 3, seconds=30)
+    for number, follower in enumerate((4, 6, 7)):
+        line = story.connect(f"10.0.1.{follower}", ("10.0.1.5", 9093), client_id=f"raft-client-{follower}")
+        for at_ms in range(100 + number, 1000 * MOMENT_S - 200, 500):
+            ask_for_vote(line, at_ms, 5)
+        line.ask(1000 * MOMENT_S - 1, ApiKey.METADATA, 1, {"topics": []})
+        line.close(1000 * MOMENT_S + number / 10, by_client=False, reset=True)
+        for at_ms in range(1000 * MOMENT_S + 50 + number, 30_000, 700):
+            ends = f"10.0.1.{follower}", ("10.0.1.5", 9093)
+            story.connect(*ends, client_id=f"raft-client-{follower}", at_ms=at_ms, accepted=False)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_killed", "controller 5 (10.0.1.5:9093)")
+    assert incident.headline.startswith("Controller 5 (10.0.1.5:9093) died at ")
 
 
 def test_clients_that_close_their_connections_in_the_midst_of_requests_are_no_death(tmp_path: Path) -> None:

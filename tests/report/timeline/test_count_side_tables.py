@@ -9,9 +9,12 @@ from kdissect.report.timeline.count_side_tables import (
     count_replica_states,
     count_shares,
     count_shutdowns,
+    count_side_tables,
+    count_voters,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.tables.schemas import (
+    ADDRESSED_VOTERS,
     ENDS,
     GROUP_EVENTS,
     REPLICA_SETS,
@@ -56,6 +59,9 @@ def test_nothing_is_counted_of_empty_tables():
     assert count_shares(nothing) == count_shares({}) == {}
     unasked = {"shutdown_requests": SHUTDOWN_REQUESTS.empty_table()}
     assert count_shutdowns(unasked) == count_shutdowns({}) == {}
+    uncalled = {"addressed_voters": ADDRESSED_VOTERS.empty_table()}
+    assert count_voters(uncalled) == count_voters({}) == {}
+    assert count_side_tables(empty | nothing | unasked | uncalled) == {}
 
 
 def test_a_replica_set_is_one_row_however_often_it_is_told():
@@ -87,3 +93,14 @@ def test_requests_to_end_add_up_by_node_and_second():
     (rows,) = count_shutdowns({"shutdown_requests": pa.Table.from_pylist(told, SHUTDOWN_REQUESTS)}).values()
     found = [tuple(row[name] for name in ("node_id", "messages", "first_ns")) for row in rows.to_pylist()]
     assert sorted(found) == [(2, 1, 2_000_000_000), (2, 2, 3), (3, 1, 4)]
+
+
+def test_a_controller_is_one_row_for_each_connection_that_calls_it():
+    told = [
+        {"node_id": node, "connection": connection} for node, connection in ((5, 1), (5, 1), (6, 1), (5, 2))
+    ]
+    tables = {"addressed_voters": pa.Table.from_pylist(told, ADDRESSED_VOTERS)}
+    (rows,) = count_voters(tables).values()
+    found = [tuple(row[name] for name in ("node_id", "connection", "messages")) for row in rows.to_pylist()]
+    assert sorted(found) == [(5, 1, 2), (5, 2, 1), (6, 1, 1)]
+    assert count_side_tables(tables).keys() == {"voters"}
