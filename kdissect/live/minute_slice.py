@@ -77,7 +77,9 @@ class MinuteSlice:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the watch, which ends this process
+            # Ctrl-C is for the watch, which ends this process. It stays in the session of the watch: where
+            # Linux weighs sessions, a priority counts within one alone (sched(7)).
+            process_group=0,
         )
         os.setpriority(os.PRIO_PROCESS, self._process.pid, LOW_PRIORITY)
         _, said = self._process.communicate()

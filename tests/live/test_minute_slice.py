@@ -1,5 +1,6 @@
 """A slice of the last minute: what it holds, and why there may be none."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.live.minute_slice import GONE, NOTHING_READ, MinuteSlice
+from kdissect.live.minute_slice import GONE, LOW_PRIORITY, NOTHING_READ, MinuteSlice
 from kdissect.live.recent_calls import WINDOW_NS
 from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.batch_step import BatchFigures
@@ -68,6 +69,24 @@ def test_the_packets_of_the_last_minute_are_written(ring: list[Path], tmp_path: 
     assert (written.earliest_time_ns or 0) >= max(ends) - WINDOW_NS
     assert written.latest_time_ns is not None
     assert max(ends) - 5 * 10**9 < written.latest_time_ns <= max(ends)
+
+
+def test_it_is_written_with_a_low_priority_in_the_session_of_the_watch(
+    ring: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = tmp_path / "python"
+    waits.write_text("#!/bin/sh\nexec sleep 60\n")
+    waits.chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(waits))
+    slices = MinuteSlice(tmp_path)
+    slices.add(report(latest_ns(ring[1]), taken(0, ring[1])))
+    slices.write()
+    while (process := slices._process) is None or os.getpriority(
+        os.PRIO_PROCESS, process.pid
+    ) != LOW_PRIORITY:
+        time.sleep(0.01)
+    assert (os.getsid(process.pid), os.getpgid(process.pid)) == (os.getsid(0), process.pid)
+    slices.stop()
 
 
 @pytest.mark.slow

@@ -224,7 +224,9 @@ class JvmGateway:
                 stdout=log,
                 stderr=log,
                 env=launch.child_environment(),
-                start_new_session=True,  # Ctrl-C is meant for this process, which then ends the JVM
+                # Ctrl-C is meant for this process, which then ends the JVM. In a session of its own, Linux
+                # would weigh the JVM alone, and `nice kdissect` would not slow it down: sched(7).
+                process_group=0,
             )
 
     def listens(self) -> bool:

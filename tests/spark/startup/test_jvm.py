@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kdissect.spark.startup.jvm import (
     SHORT_LIFE_OPTIONS,
     SUBMIT_MAIN,
     GatewayError,
+    JvmGateway,
     JvmLaunch,
     error_line,
     spark_jars,
@@ -39,6 +41,19 @@ def launch(folder: Path, local: bool = True, **environment: str) -> JvmLaunch:
     return JvmLaunch(
         java, folder, "768m", local, {"spark.master": "local[2]" if local else "yarn"}, environment
     )
+
+
+def test_the_jvm_stays_in_the_session_and_gets_no_interrupt_of_it(tmp_path: Path) -> None:
+    """`nice` slows it down as it does this process, and Ctrl-C goes to another group."""
+    waits = tmp_path / "java"
+    waits.write_text("#!/bin/sh\nread line\n")
+    waits.chmod(0o700)
+    gateway = JvmGateway(replace(launch(tmp_path), java=Java(waits, "17.0.1")), None)
+    try:
+        found = os.getsid(gateway.process.pid), os.getpgid(gateway.process.pid)
+        assert found == (os.getsid(0), gateway.process.pid)
+    finally:
+        gateway.kill()
 
 
 def test_a_local_run_starts_the_gateway_and_others_submit(tmp_path: Path) -> None:
