@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from kdissect.cli.sql import WRITERS, write_rows
+from kdissect.spark.session import Engine
 from tests.helpers.command import assert_one_sentence, kdissect
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -86,12 +88,10 @@ def test_sql_as_csv() -> None:
     assert [row["client_id"] for row in rows] == ["big-writer", "forgetful", "quick-writer"]
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_a_query_from_elsewhere_starts_no_program(tmp_path: Path) -> None:
+def test_a_query_from_elsewhere_starts_no_program(engine: Engine, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     query = f"SELECT TRANSFORM(1) USING 'touch {mark}' AS x"
-    done = kdissect("sql", query, NEGLECT, "--quiet")
+    done = kdissect_here("sql", query, NEGLECT, "--quiet", engine=engine)
     assert done.returncode == 2
     assert_one_sentence(done.stderr)
     assert "not a SELECT over the tables of the captures (it has ScriptTransformation)" in done.stderr
@@ -108,42 +108,43 @@ def test_unrestricted_sql_reads_files(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["value", "dear"]), done.stderr
 
 
-@pytest.mark.spark
-def test_a_wrong_column_is_refused_before_the_capture_is_read() -> None:
-    done = kdissect("sql", "SELECT latency FROM exchanges", NEGLECT)
+def test_a_wrong_column_is_refused_before_the_capture_is_read(engine: Engine) -> None:
+    done = kdissect_here("sql", "SELECT latency FROM exchanges", NEGLECT, engine=engine)
     assert done.returncode == 2
     assert "wrong SQL" in done.stderr
     assert "`latency_ns`" in done.stderr
     assert "packets" not in done.stderr  # what the index of the capture says
 
 
-@pytest.mark.spark
-def test_where_a_table_waits_is_not_told_and_nothing_remains(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    refused = kdissect(
-        "sql", "SELECT _metadata.file_path FROM exchanges", NEGLECT, "--quiet", TMPDIR=str(own)
-    )
+def test_where_a_table_waits_is_not_told(engine: Engine) -> None:
+    query = "SELECT _metadata.file_path FROM exchanges"
+    refused = kdissect_here("sql", query, NEGLECT, "--quiet", engine=engine)
     assert refused.returncode == 2
     assert_one_sentence(refused.stderr)
     assert "`_metadata`" in refused.stderr
+
+
+@pytest.mark.spark
+def test_nothing_remains_of_a_query_that_fails(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
     failed = kdissect("sql", "SELECT raise_error('no') FROM exchanges", NEGLECT, "--quiet", TMPDIR=str(own))
     assert failed.returncode != 0
     assert "Traceback" not in failed.stderr
     assert not list(own.iterdir())
 
 
-@pytest.mark.spark
-def test_records_are_rows() -> None:
+def test_records_are_rows(engine: Engine) -> None:
     query = (
         "SELECT topic, get_json_object(value, '$.sender') AS sender, count(*) AS n FROM records "
         "WHERE value_format = 'json' GROUP BY ALL ORDER BY ALL"
     )
-    done = kdissect("sql", query, CAPTURES / "pause.pcapng", "--quiet", "--format", "csv")
+    how = (CAPTURES / "pause.pcapng", "--quiet", "--format", "csv")
+    done = kdissect_here("sql", query, *how, engine=engine)
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert "orders-rdkafka" in {row["sender"] for row in rows}
     assert {row["topic"] for row in rows} >= {"orders"}
-    hidden = kdissect("sql", "SELECT DISTINCT key, value FROM records", CAPTURES / "pause.pcapng",
-                      "--quiet", "--format", "csv", "--anonymize")  # fmt: skip
+    query = "SELECT DISTINCT key, value FROM records"
+    hidden = kdissect_here("sql", query, *how, "--anonymize", engine=engine)
     assert hidden.stdout.split() == ["key,value", ","]
