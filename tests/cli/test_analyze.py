@@ -10,7 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from kdissect.errors import ExitCode
+from kdissect.spark.session import Engine
 from tests.helpers.command import COMMAND, WITHOUT_SPARK, assert_one_sentence, environment, kdissect
+from tests.helpers.command_here import kdissect_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +23,7 @@ CAPTURE = ROOT / "captures" / "cluster-life.pcapng"
 @pytest.mark.parametrize("command", [["analyze"], ["export", "--table", "exchanges"]])
 def test_output_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = kdissect(command[0], CAPTURE, *command[1:], "--out", tmp_path / "file" / "below")
+    done = kdissect_here(command[0], CAPTURE, *command[1:], "--out", tmp_path / "file" / "below")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"kdissect: cannot write to {tmp_path}/file/below: not a directory")
     assert_one_sentence(done.stderr)  # no word of the capture
@@ -30,7 +32,7 @@ def test_output_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, c
 def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for page, why in ((tmp_path, "it is a directory"), (tmp_path / "file" / "page.html", "not a directory")):
-        done = kdissect("analyze", CAPTURE, "--html", page)
+        done = kdissect_here("analyze", CAPTURE, "--html", page)
         assert (done.returncode, done.stdout) == (2, "")
         assert why in done.stderr
         assert_one_sentence(done.stderr)
@@ -90,11 +92,12 @@ def without_files(value: object) -> object:
 
 @pytest.mark.spark
 def test_latencies_are_those_of_the_exported_exchanges(
-    analyzed: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+    analyzed: tuple[subprocess.CompletedProcess[str], Path], engine: Engine, tmp_path: Path
 ) -> None:
     """Numpy over the exported rows gives the figures of the report: exactly, or as near as its percentiles
     promise."""
-    done = kdissect("export", CAPTURE, "--table", "exchanges", "--out", tmp_path / "tables", "--quiet")
+    how = ("--table", "exchanges", "--out", tmp_path / "tables", "--quiet")
+    done = kdissect_here("export", CAPTURE, *how, engine=engine)
     assert done.returncode == 0, done.stderr
     rows = pyarrow.parquet.read_table(tmp_path / "tables" / "exchanges")
     latency = rows["latency_ns"].cast("float64").fill_null(np.nan).to_numpy()
