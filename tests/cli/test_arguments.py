@@ -9,6 +9,7 @@ import pytest
 from kdissect import __version__
 from kdissect.cli.arguments import expand, parse
 from tests.helpers.command import assert_one_sentence, environment, kdissect
+from tests.helpers.command_here import kdissect_here
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ from tests.helpers.command import assert_one_sentence, environment, kdissect
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments: list[str], words: str) -> None:
-    done = kdissect(*arguments)
+    done = kdissect_here(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert_one_sentence(done.stderr)
@@ -53,7 +54,7 @@ def test_version_and_help_need_neither_spark_nor_compiler() -> None:
 
 @pytest.mark.parametrize(("words", "same"), [(["help"], ["--help"]), (["help", "dump"], ["dump", "--help"])])
 def test_help_is_a_command_too(words: list[str], same: list[str]) -> None:
-    assert kdissect(*words).stdout == kdissect(*same).stdout != ""
+    assert kdissect_here(*words).stdout == kdissect_here(*same).stdout != ""
 
 
 def test_a_capture_may_follow_the_tables_to_export() -> None:
