@@ -12,7 +12,8 @@ import pytest
 
 from kdissect.cli.context import reason_for_no_report
 from kdissect.spark.startup.switch import STARTUP_VARIABLE
-from tests.helpers.command import WITHOUT_SPARK, assert_one_sentence, environment, kdissect
+from tests.helpers.command import assert_one_sentence, environment, kdissect
+from tests.helpers.command_here import kdissect_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,7 +75,7 @@ def test_a_capture_that_gives_nothing_is_one_sentence(name: str, tmp_path: Path)
     contents, words = BAD_CAPTURES[name]
     path = tmp_path / "some.pcap"
     path.write_bytes(contents)
-    done = kdissect("analyze", "--quiet", path, **WITHOUT_SPARK)
+    done = kdissect_here("analyze", "--quiet", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert_one_sentence(done.stderr)
@@ -89,16 +90,16 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_directory_without_captures_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing here")
-    done = kdissect("analyze", "--quiet", tmp_path)
+    done = kdissect_here("analyze", "--quiet", tmp_path)
     assert done.returncode == 2
     assert "no packet captures in this directory" in done.stderr
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcapng"
     path.write_bytes(CAPTURE.read_bytes()[:599_983])
-    done = kdissect("analyze", "--quiet", "--format", "json", path, **WITHOUT_SPARK)
+    done = kdissect_here("analyze", "--quiet", "--format", "json", path)
     assert done.returncode == 0, done.stderr
     assert "the file ends within a record" in done.stderr
     assert_one_sentence(done.stderr)
