@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 
 REPORT = Path(__file__).parents[2] / "reports" / "broker-restart" / "report.json"
 
@@ -23,7 +24,7 @@ def test_two_kept_reports_are_compared_without_java(tmp_path: Path) -> None:
     assert {one["verdict"] for row in compared["rows"] for one in row["percentiles"]} <= {
         "no difference shown", "too few values",
     }  # fmt: skip
-    assert kdissect("diff", REPORT, later).stdout.startswith("before  captures/broker-restart.pcapng")
+    assert kdissect_here("diff", REPORT, later).stdout.startswith("before  captures/broker-restart.pcapng")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_two_kept_reports_are_compared_without_java(tmp_path: Path) -> None:
     ],
 )
 def test_a_kept_report_stays_as_it_was_made(option: tuple[str, ...], words: str) -> None:
-    done = kdissect("diff", REPORT, REPORT, *option)
+    done = kdissect_here("diff", REPORT, REPORT, *option)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
 
@@ -47,6 +48,6 @@ def test_a_kept_report_stays_as_it_was_made(option: tuple[str, ...], words: str)
 def test_json_that_is_no_report(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    done = kdissect("diff", path, REPORT)
+    done = kdissect_here("diff", path, REPORT)
     assert done.returncode == 2
     assert words in done.stderr
