@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import WITHOUT_SPARK, kdissect
+from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.slice.sliced_capture import CAPTURES, make_slice, needs_tshark, tshark
 
 FROZEN = CAPTURES / "incidents" / "broker-frozen-1.pcapng.zst"
@@ -14,7 +15,7 @@ FROZEN = CAPTURES / "incidents" / "broker-frozen-1.pcapng.zst"
 @pytest.mark.spark
 def test_the_headline_is_that_of_analyze(tmp_path: Path) -> None:
     sliced = kdissect("slice", FROZEN, "--incident", "1", "-o", tmp_path / "one.pcapng")
-    analyzed = kdissect("analyze", FROZEN, "--format", "json", "--quiet", **WITHOUT_SPARK)
+    analyzed = kdissect_here("analyze", FROZEN, "--format", "json", "--quiet")
     assert (sliced.returncode, analyzed.returncode) == (0, 0)
     (incident, *_) = json.loads(analyzed.stdout)["incidents"]
     assert f"incident 1: {incident['headline']}\n" in sliced.stderr
