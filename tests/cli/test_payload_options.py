@@ -12,7 +12,8 @@ from kdissect.errors import ExitCode, UserError
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.protocol.records.record_decoder import Record, RecordBatch
 from kdissect.protocol.records.record_encoder import encode_batch
-from tests.helpers.command import kdissect
+from kdissect.spark.session import Engine
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.handmade_capture import write_capture
 from tests.payload.test_schema_registry import url
 
@@ -93,11 +94,10 @@ def test_refusals(capture: str, capfd: pytest.CaptureFixture[str]) -> None:
         assert "hunter2" not in text
 
 
-@pytest.mark.spark
-def test_sql_reads_schemas_from_a_registry(capture: str, url: str) -> None:
-    done = kdissect(
+def test_sql_reads_schemas_from_a_registry(capture: str, url: str, engine: Engine) -> None:
+    done = kdissect_here(
         "sql", "SELECT value_format, value, fault FROM records", capture,
-        "--schema-registry", url, "--quiet", "--format", "jsonl",
+        "--schema-registry", url, "--quiet", "--format", "jsonl", engine=engine,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
