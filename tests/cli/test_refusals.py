@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NEGLECT = CAPTURES / "neglect.pcapng"
@@ -36,7 +36,7 @@ def test_what_cannot_be_is_one_sentence_before_java_starts(
     arguments: list[str | Path], words: str, tmp_path: Path
 ) -> None:
     no_java = {"JAVA_HOME": "", "PATH": str(tmp_path)}
-    done = kdissect(*arguments, **no_java)
+    done = kdissect_here(*arguments, **no_java)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
