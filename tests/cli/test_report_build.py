@@ -12,7 +12,7 @@ from kdissect.jit import rows
 from kdissect.report.aggregate import group_loops
 from kdissect.report.render.json import json_schema
 from kdissect.spark.startup.local_scan import FEW_CONNECTIONS
-from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -33,9 +33,9 @@ def test_loops_are_loaded_ahead_for_many_connections(
     assert calls.empty()
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_report_that_is_narrowed_anonymous_and_bad_news() -> None:
-    done = kdissect(
+    done = kdissect_here(
         "analyze",
         NEGLECT,
         "--quiet",
