@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
-from tests.helpers.command import WITHOUT_SPARK, assert_one_sentence, kdissect
+from tests.helpers.command import assert_one_sentence, kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.told_capture import Line, Story
 from tests.helpers.told_groups import TOPIC
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "steady.pcapng"
-pytestmark = pytest.mark.spark
 
 
+@pytest.mark.spark
 def test_writers_and_readers_agree_in_text_and_json() -> None:
-    done = kdissect("who", "*", CAPTURE, "--quiet", "--format", "json", **WITHOUT_SPARK)
+    done = kdissect_here("who", "*", CAPTURE, "--quiet", "--format", "json")
     topics = json.loads(done.stdout)
     assert topics
     text = kdissect("who", topics[0]["topic"], CAPTURE, "--quiet").stdout
@@ -24,7 +25,7 @@ def test_writers_and_readers_agree_in_text_and_json() -> None:
 
 
 def test_a_topic_that_is_not_there_is_one_sentence_with_those_that_are() -> None:
-    done = kdissect("who", "no-such-topic", CAPTURE, "--quiet", **WITHOUT_SPARK)
+    done = kdissect_here("who", "no-such-topic", CAPTURE, "--quiet")
     assert (done.returncode, done.stdout) == (2, "")
     assert_one_sentence(done.stderr)
     assert "it has " in done.stderr
@@ -55,7 +56,7 @@ def test_a_topic_id_without_metadata_is_named_as_in_the_report(tmp_path: Path) -
         commit_by_name(reader, 300 + 500 * number, 10 * number)
     capture = story.write(tmp_path / "story.pcap")
     options = ("--quiet", "--format", "json")
-    report = json.loads(kdissect("analyze", capture, *options, **WITHOUT_SPARK).stdout)
-    (topic,) = json.loads(kdissect("who", "*", capture, *options, **WITHOUT_SPARK).stdout)
+    report = json.loads(kdissect_here("analyze", capture, *options).stdout)
+    (topic,) = json.loads(kdissect_here("who", "*", capture, *options).stdout)
     assert [topic["topic"]] == [row["topic"] for row in report["topics"]] == [TOPIC]
     assert [reader["client"]["client_id"] for reader in topic["readers"]] == ["reader"]
