@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import WITHOUT_SPARK, kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.tiers import thorough_after
 
 ROOT = Path(__file__).parents[2]
@@ -46,11 +46,14 @@ def test_there_are_twelve() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(("question", "command"), [*OTHERS, *thorough_after(1, IN_SQL)])
-def test_its_command_answers_it(question: str, command: str, tmp_path: Path) -> None:
+def test_its_command_answers_it(
+    question: str, command: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     words = shlex.split(command)[1:]
     paths = {name: str(CAPTURES / OLD.get(question, file)) for name, file in FILES.items()}
     words = [paths.get(word, str(tmp_path / word) if word == "one.pcapng" else word) for word in words]
-    done = kdissect(*words, **WITHOUT_SPARK)
+    engine = request.getfixturevalue("engine") if words[0] == "sql" else None
+    done = kdissect_here(*words, engine=engine)
     code, expected = ANSWERS[question]
     assert done.returncode == code, done.stderr
     assert re.search(expected, done.stdout), done.stdout[:3000]
