@@ -26,7 +26,8 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import APIS
-from tests.helpers.command import COMMAND, environment, kdissect
+from tests.helpers.command import COMMAND, environment
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 STEADY = str(CAPTURES / "steady.pcapng")
@@ -49,7 +50,7 @@ def dump(capfdbinary: pytest.CaptureFixture[bytes]) -> Dump:
 
 
 def _said_of(capture: str) -> list[dict[str, Any]]:
-    done = kdissect("dump", "--format", "jsonl", "--records", "--show-secrets", str(CAPTURES / capture))
+    done = kdissect_here("dump", "--format", "jsonl", "--records", "--show-secrets", str(CAPTURES / capture))
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
