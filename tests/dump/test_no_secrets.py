@@ -20,7 +20,7 @@ from kdissect.report.render.report_text import render
 from kdissect.report.render.terminal import Terminal
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.tables.build import dissect_batches
-from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PASSWORDS = ("correct-horse-battery", "not-the-password")
@@ -28,7 +28,7 @@ PASSWORDS = ("correct-horse-battery", "not-the-password")
 
 
 def dumped(name: str, *options: str) -> str:
-    done = kdissect("dump", str(CAPTURES / name), *options)
+    done = kdissect_here("dump", str(CAPTURES / name), *options)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
