@@ -12,7 +12,8 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.cli.main import main
 from kdissect.errors import ExitCode
 from kdissect.exchanges.captured_schemas import CapturedSchemas
-from tests.helpers.command import kdissect
+from kdissect.spark.session import Engine
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.registry_recording import COUNT, Recording, record_serializers
 from tests.helpers.registry_server import FIRST_ID
 
@@ -62,15 +63,14 @@ def test_a_dump_shows_all_formats(recording: Recording, capfd: pytest.CaptureFix
 
 
 @pytest.mark.thorough
-@pytest.mark.spark
-@pytest.mark.slow
-def test_sql_names_fields_of_both_versions(recording: Recording) -> None:
+def test_sql_names_fields_of_both_versions(recording: Recording, engine: Engine) -> None:
     query = (
         "SELECT value_schema, value_struct.id, value_struct.amount * 2 AS twice, value_struct.note, "
         "value_struct, fault "
         "FROM records WHERE api_key = 0 AND value_struct.items[0].sku IN ('s1', 's7') ORDER BY 2"
     )
-    done = kdissect("sql", query, recording.path, "--topic", "avro", "--quiet", "--format", "jsonl")
+    how = ("sql", query, recording.path, "--quiet", "--format", "jsonl")
+    done = kdissect_here(*how, "--topic", "avro", engine=engine)
     assert done.returncode == 0, done.stderr
     assert json_rows(done.stdout) == [
         {
@@ -83,19 +83,17 @@ def test_sql_names_fields_of_both_versions(recording: Recording) -> None:
         },
     ]  # fmt: skip
     for topic, sentence in (("nobody", "there is no value_struct"), ("a*", "need --topic")):
-        done = kdissect("sql", query, recording.path, "--topic", topic, "--quiet")
+        done = kdissect_here(*how, "--topic", topic, engine=engine)
         assert done.returncode == ExitCode.USER_ERROR
         assert sentence in done.stderr
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_export_asks_a_registry(recording: Recording) -> None:
+def test_export_asks_a_registry(recording: Recording, engine: Engine) -> None:
     ports = [f"--port={port}" for port in recording.kafka_ports]  # without the registry's traffic
     with recording.registry as registry:
-        done = kdissect(
+        done = kdissect_here(
             "export", recording.path, "--table", "records", "--out", "-", "--format", "csv", "--quiet",
-            "--api", "Produce", "--schema-registry", registry.url, *ports,
+            "--api", "Produce", "--schema-registry", registry.url, *ports, engine=engine,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
