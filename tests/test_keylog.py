@@ -12,6 +12,7 @@ from kdissect.capture.formats.file_types import InputError
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
 from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}
@@ -40,7 +41,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def counts(*arguments: str | Path) -> Counter[tuple[int, int]]:
-    done = kdissect("dump", *arguments, "--format", "jsonl")
+    done = kdissect_here("dump", *arguments, "--format", "jsonl")
     assert done.returncode == 0, done.stderr
     return Counter((row["api_key"], row["api_version"]) for row in map(json.loads, done.stdout.splitlines()))
 
@@ -72,7 +73,9 @@ def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_pat
     assert requests(*apart) == requests(CAPTURES / "tls.pcapng", None) != []
     with pytest.raises(InputError, match="15 TLS connections cannot be decrypted; --keylog FILE"):
         requests(apart[0], None)
-    done = kdissect("replay", "plan", apart[0], "--target", "127.0.0.1:1", "--keylog", tmp_path / "absent")
+    done = kdissect_here(
+        "replay", "plan", apart[0], "--target", "127.0.0.1:1", "--keylog", tmp_path / "absent"
+    )
     assert done.returncode == 2
     assert "no such file" in done.stderr
 
@@ -80,7 +83,7 @@ def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_pat
 def test_wrong_key_logs_are_one_sentence(apart: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"CLIENT_RANDOM secret-word secret-word\n")
     for path, words in ((tmp_path / "log", "no key log"), (tmp_path / "absent", "no such file")):
-        done = kdissect("dump", apart[0], "--keylog", path)
+        done = kdissect_here("dump", apart[0], "--keylog", path)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert words in done.stderr
