@@ -26,6 +26,12 @@ from tests.helpers.apart_host import ApartHost
 START_SECONDS = 120
 PYTHON = "python"
 DEPLOY = "org.apache.spark.deploy"
+SHORT_LIFE = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",  # of Spark's own classes
+)
 FOREIGN = {"PYTHONPATH", "NUMBA_CACHE_DIR"}  # of this process; the workers are other machines
 
 
@@ -120,6 +126,7 @@ class Standalone:
             "spark.driver.host": self._host,
             "spark.driver.bindAddress": self._host,
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(SHORT_LIFE),
             "spark.executorEnv.XDG_CACHE_HOME": str(self.cache),
             "spark.executorEnv.KDISSECT_JIT": "0",  # compiling takes longer than all that is done here
         }
@@ -167,7 +174,7 @@ class Standalone:
         }
         environment["SPARK_SCALA_VERSION"] = "2.13"  # as Spark's own script for starting workers finds out
         environment |= variables or {}
-        command = [str(find_java().program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command = [str(find_java().program), "-Xmx256m", *SHORT_LIFE]
         command += ["-cp", str(jars[0].parent / "*"), *main]
         command = [*(apart.command if apart else ()), *command]
         log = self._folder / f"{name}.log"

@@ -20,7 +20,7 @@ from kdissect.spark.task_tables import TableOptions
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import Standalone
-from tests.helpers.tiers import spread
+from tests.helpers.tiers import ALL, spread
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PLACES = (
@@ -62,8 +62,8 @@ def whole() -> Callable[[Path], Tables]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    """Three workers, since tests kill two of them."""
-    with Standalone(tmp_path_factory.mktemp("cluster"), workers=3) as started:
+    """Return a cluster with one worker more than tests kill."""
+    with Standalone(tmp_path_factory.mktemp("cluster"), workers=3 if ALL else 2) as started:
         yield started
 
 

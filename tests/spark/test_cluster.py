@@ -41,7 +41,7 @@ from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 
-CAPTURE, SMALL = CAPTURES / "broker-restart.pcapng", CAPTURES / "refusals.pcapng"
+CAPTURE, SMALL = CAPTURES / "broker-restart.pcapng", CAPTURES / "clock-step.pcapng"
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]
 
@@ -91,8 +91,8 @@ def test_executors_survey_and_write(
     files = open_inputs([str(SMALL)], str(tmp_path)).files
     size = SMALL.stat().st_size
     run = partial(jobs.scan_ranges, far.context())
-    found = index_captures(files, 120_000, range_bytes=size // 4, run=run)
-    assert found == index_captures(files, 120_000, range_bytes=size // 4)
+    found = index_captures(files, 40_000, range_bytes=size // 4, run=run)
+    assert found == index_captures(files, 40_000, range_bytes=size // 4)
     target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
     target.write(
         table_jobs.tables(far.session(), AnalysisWork(found.splits), ["connections"]), TableFormat.PARQUET
