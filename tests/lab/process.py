@@ -14,8 +14,15 @@ from types import TracebackType
 from typing import Self
 
 # Small machines run three brokers and several clients at once: little heap, cheap compiler, one collector
-# thread.
-SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+# thread, and no check of classes that the compiler of Java made.
+SMALL_JVM = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+    "-Djava.awt.headless=true",
+)
 
 
 @dataclass(slots=True)
