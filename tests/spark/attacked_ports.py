@@ -25,7 +25,6 @@ from tests.spark.conftest import CAPTURES
 pytestmark = pytest.mark.spark
 
 LISTENING = "0A"
-EVENTS = "events"
 MANY = 20_000  # sessions: more than Spark sends with a task itself
 
 
@@ -61,14 +60,19 @@ def all_secrets(keys: KeyLog) -> set[bytes]:
     return {secret for labels in sessions.values() for secret in labels.values()} | set(masters.values())
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[tuple[Engine, KeyLog]]:
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the events that Spark logs."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="module")
+def run(events: Path) -> Iterator[tuple[Engine, KeyLog]]:
     """A Spark that has just dissected a capture with the secrets of its sessions, and logs its events."""
-    (tmp_path / EVENTS).mkdir()
     confs = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": (tmp_path / EVENTS).as_uri(),
+        "spark.eventLog.dir": events.as_uri(),
     }
     index = index_captures(open_inputs([str(CAPTURES / "tls.pcapng")], "").files)
     keys = keys_for(None, index.files)
@@ -138,11 +142,11 @@ def test_no_process_is_given_a_secret_by_argument_or_environment(run: tuple[Engi
         assert secret not in environment_of(process) + (process / "cmdline").read_bytes()
 
 
-def test_no_secret_is_in_a_file_of_the_run(run: tuple[Engine, KeyLog], tmp_path: Path) -> None:
+def test_no_secret_is_in_a_file_of_the_run(run: tuple[Engine, KeyLog], events: Path) -> None:
     engine, keys = run
-    events = b"".join(files_of(tmp_path / EVENTS))
-    assert b"SparkListenerJobEnd" in events
-    content = events + b"".join(files_of(engine.home))
+    logged = b"".join(files_of(events))
+    assert b"SparkListenerJobEnd" in logged
+    content = logged + b"".join(files_of(engine.home))
     assert not [
         secret for secret in all_secrets(keys) if secret in content or secret.hex().encode() in content
     ]
