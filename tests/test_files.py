@@ -21,7 +21,9 @@ import pytest
 
 from kdissect.files import ScratchDirectory, UnfinishedOutput, recover_replaced, write_atomically
 from kdissect.replay.results.run_files import write_run
-from tests.helpers.command import COMMAND, environment, kdissect
+from kdissect.spark.session import Engine
+from tests.helpers.command import COMMAND, environment
+from tests.helpers.command_here import kdissect_here
 
 CAPTURE = Path(__file__).parents[1] / "captures" / "broker-restart.pcapng"
 KILLS = int(os.environ.get("KDISSECT_KILLS", "1"))
@@ -184,9 +186,8 @@ def whole_or_none(out: Path) -> None:
             assert (out / name).read_text().endswith(ends[name])
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_the_command_killed(tmp_path: Path) -> None:
+def test_the_command_killed(engine: Engine, tmp_path: Path) -> None:
     temporary, out = tmp_path / "temporary", tmp_path / "out"
     temporary.mkdir()
     out.mkdir()
@@ -212,7 +213,7 @@ def test_the_command_killed(tmp_path: Path) -> None:
     whole_or_none(out)
     assert list(out.glob(".tables.*"))
     for command in (tables, report):
-        done = kdissect(*command, TMPDIR=str(temporary))
+        done = kdissect_here(*command, engine=engine, TMPDIR=str(temporary))
         assert done.returncode == 0, done.stderr
     whole_or_none(out)
     assert sorted(path.name for path in out.iterdir()) == ["page.html", "report.json", "report.txt", "tables"]
