@@ -5,19 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.command_here import kdissect_here
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
 COMMAND = [sys.executable, "-m", "kdissect", "dump", "--brief"]
 UNCOMPILED = os.environ | {"KDISSECT_JIT": "0"}
 
 
+@cache
 def files_dump() -> list[str]:
-    return subprocess.run(
-        [*COMMAND, str(CAPTURE)], env=UNCOMPILED, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
+    return kdissect_here("dump", "--brief", CAPTURE).stdout.splitlines()
 
 
 @pytest.mark.slow
