@@ -33,10 +33,15 @@ def opened():
 
 
 @pytest.fixture
-def tab(opened, page):
+def blank(opened):
     opened.driver.get("about:blank")
-    opened.open(page)
     return opened
+
+
+@pytest.fixture
+def tab(blank, page):
+    blank.open(page)
+    return blank
 
 
 def active(tab):
@@ -54,7 +59,8 @@ def view(tab):
 
 
 @pytest.mark.parametrize("width", thorough_after(1, [390, 1280, 1920]))
-def test_a_reload_keeps_the_view(tab, page, width):
+def test_a_reload_keeps_the_view(blank, page, width):
+    tab = blank
     tab.open(page, width)
     tab.run("narrowTo(STEP * 10, STEP * 30); change({ client: 1 })")
     tab.run("showDrawer({ exchange: EXAMPLES[3].request })")
@@ -83,11 +89,10 @@ def test_back_and_forth(tab):
     "address",
     thorough_after(3, ["from=9&to=2", "drawer=%7B", "%E0%A4%A", "client=999", "group=nobody", "from=x"]),
 )
-def test_an_address_may_be_anything(tab, address):
-    tab.run("location.hash = arguments[0]", address)
-    tab.driver.refresh()
-    assert tab.run("return isBlank() && document.getElementById('drawer').hidden")
-    assert tab.complaints() == []
+def test_an_address_may_be_anything(blank, page, address):
+    blank.driver.get(f"{page.as_uri()}#{address}")
+    assert blank.run("return isBlank() && document.getElementById('drawer').hidden")
+    assert blank.complaints() == []
 
 
 def test_search_finds_what_has_a_name(tab):
@@ -256,9 +261,9 @@ def test_bytes_by_topic_add_up(tab):
     )
 
 
-def test_on_a_telephone_the_figures_that_matter_stay(tab, page):
-    tab.open(page, 390)
-    seen = tab.run(
+def test_on_a_telephone_the_figures_that_matter_stay(blank, page):
+    blank.open(page, 390)
+    seen = blank.run(
         "return [...document.querySelectorAll('#profile tr:nth-child(1) td')].filter((one) => "
         "one.offsetWidth && one.getBoundingClientRect().right <= 390).map((one) => one.dataset.key)"
     )
