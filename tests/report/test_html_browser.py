@@ -85,6 +85,13 @@ def random(tab, made):
     return tab
 
 
+@pytest.fixture(scope="module")
+def functions(tab, made):
+    """Show some page, all of which have the same functions: for tests that call these alone."""
+    tab.open(made[0] / "random.html")
+    return tab.run
+
+
 def exchanges(made, rule=lambda row: True):
     """Return rows of the random exchanges, with the facts of their connections and their step."""
     _, tables, grid = made
@@ -326,13 +333,13 @@ def test_the_first_example_of_an_error_is_one_of_the_selection(random, made):
 
 
 @pytest.mark.parametrize("name", ["random", "rebalances"])
-@pytest.mark.parametrize(("section", "key"), [("connections", "errors"), ("split", "broker")])
-def test_figures_that_matter_are_on_a_telephone_without_scrolling(tab, made, name, section, key):
+def test_figures_that_matter_are_on_a_telephone_without_scrolling(tab, made, name):
     tab.open(made[0] / f"{name}.html", 390)
-    right = tab.run(
-        f"return document.querySelector('#{section} th[data-key={key}]').getBoundingClientRect().right"
-    )
-    assert 0 < right <= 390
+    for section, key in (("connections", "errors"), ("split", "broker")):
+        right = tab.run(
+            f"return document.querySelector('#{section} th[data-key={key}]').getBoundingClientRect().right"
+        )
+        assert 0 < right <= 390, section
 
 
 def test_a_connection_narrows_the_rest(random, made):
@@ -405,26 +412,26 @@ def test_percentiles_of_topics_are_those_of_their_exchanges(random, made):
     assert seen > 4
 
 
-def test_an_axis_of_counts_has_whole_numbers(random):
+def test_an_axis_of_counts_has_whole_numbers(functions):
     ticks = "return roundTicks(arguments[0], 2, {count, size, rate}[arguments[1]])"
-    assert [random.run(ticks, 1, label) for label in ("count", "size", "rate")] == [[1], [1], [0.5, 1]]
-    assert random.run(ticks, 3, "count") == [2]
-    assert random.run(ticks, 1100, "size") == [512, 1024]
+    assert [functions(ticks, 1, label) for label in ("count", "size", "rate")] == [[1], [1], [0.5, 1]]
+    assert functions(ticks, 3, "count") == [2]
+    assert functions(ticks, 1100, "size") == [512, 1024]
 
 
 @pytest.mark.parametrize(
     ("hours", "text"), [(47, "47 h 00 m"), (47.6, "2 d 00 h"), (51.03, "2 d 03 h"), (24 * 40, "40 d 00 h")]
 )
-def test_durations_of_days_are_those_of_the_text(random, hours, text):
+def test_durations_of_days_are_those_of_the_text(functions, hours, text):
     ns_ = round(hours * 3600 * 10**9)
-    assert random.run("return duration(arguments[0])", ns_) == text
+    assert functions("return duration(arguments[0])", ns_) == text
     assert format_duration(ns_) == text.replace(" ", "")
 
 
-def test_characters_without_a_glyph_are_escapes(random):
+def test_characters_without_a_glyph_are_escapes(functions):
     hidden = "\u061c\u00ad\u180e\u202e\ue000\U000e0041"
     shown = "\\u061c\\u00ad\\u180e\\u202e\\ue000\\U000e0041"
-    assert random.run("return shown(arguments[0])", f"a{hidden}ä→😀b") == f"a{shown}ä→😀b"
+    assert functions("return shown(arguments[0])", f"a{hidden}ä→😀b") == f"a{shown}ä→😀b"
 
 
 CONTRASTS = """
@@ -459,17 +466,19 @@ def test_hostile_names_stay_text(random):
     assert random.complaints() == []
 
 
+@pytest.fixture(scope="module")
+def long_text(tab, made):
+    tab.open(made[0] / "long.html")
+    return tab.run("return document.querySelector('main').textContent")
+
+
 @pytest.mark.parametrize("kind", ["evidence", "warning", "doubt"])
-def test_long_sentences_keep_their_middle(tab, made, kind):
-    tab.open(made[0] / "long.html")
-    assert sentence(kind) in tab.run("return document.querySelector('main').textContent")
+def test_long_sentences_keep_their_middle(long_text, kind):
+    assert sentence(kind) in long_text
 
 
-def test_connections_without_data_are_called_so(tab, made):
-    tab.open(made[0] / "long.html")
-    assert "190 connections without data (0 B)" in tab.run(
-        "return document.querySelector('main').textContent"
-    )
+def test_connections_without_data_are_called_so(long_text):
+    assert "190 connections without data (0 B)" in long_text
 
 
 def test_figures_lead_to_packets(random, made):
