@@ -26,7 +26,7 @@ HOSTILE_PORT = 50_000
 SEGMENT = 60_000  # bytes
 BOMB = 96 << 20  # bytes that a bomb becomes; 64 MiB of one records field are decompressed
 NESTED = 10_000
-SYNS = 1_000_000
+SYNS = 500_000
 CONNECTIONS = 100_000
 
 Said = tuple[int, bytes]  # by the client (0) or the broker (1)
@@ -242,7 +242,7 @@ SOURCE, TARGET, SOURCE_PORT, TARGET_PORT = 14 + 14, 14 + 18, 34, 36  # low halve
 
 
 def syns() -> Iterator[np.ndarray]:
-    """Yield a million attempts of 20 hosts to connect."""
+    """Yield half a million attempts of ten hosts to connect."""
     number = np.arange(SYNS)
     template = ethernet(tcp("10.1.0.0", BROKER, (0, 9092), flags=SYN))
     yield records_of(template, SYNS, 1000, 1, {SOURCE: number // 50_000, SOURCE_PORT: 1024 + number % 50_000})
@@ -268,7 +268,7 @@ def connections() -> Iterator[np.ndarray]:
 
 
 CROWDS: dict[str, Callable[[], Iterator[np.ndarray]]] = {
-    "a million SYNs": syns,
+    "half a million SYNs": syns,
     "100,000 connections": connections,
 }
 

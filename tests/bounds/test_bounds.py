@@ -20,11 +20,11 @@ NAMES = [*spread(HAZARDS, 6), *spread(CROWDS, 1)]
 MIB = {
     "true counts": 1500,
     "rows of many": 300,
-    "a million SYNs": 1500,
+    "half a million SYNs": 1500,
     "100,000 connections": 800,
 }  # beyond what lay there before
 USUAL_MIB = 400
-MOST_CONNECTIONS = 160_000  # of a million attempts: 50,000 of each 32 MiB of the capture
+MOST_CONNECTIONS = 110_000  # of half a million attempts: 50,000 of each 32 MiB of the capture
 
 FOUND: dict[str, tuple[dict[str, Any], str]] = {
     # what the analysis counts, and a word of its faults
@@ -42,7 +42,7 @@ FOUND: dict[str, tuple[dict[str, Any], str]] = {
     "long names": ({"others": GOOD + 1}, "more topics and partitions than are kept of one message"),
     "rows of many": ({"others": GOOD + 200}, ""),
     "behind a hole": ({"others": 2 * GOOD, "overfull_holes": 1}, ""),
-    "a million SYNs": ({}, ""),
+    "half a million SYNs": ({}, ""),
     "100,000 connections": ({"others": CONNECTIONS, "connections": CONNECTIONS + 2}, ""),
 }
 DUMP_FAULTS = {
