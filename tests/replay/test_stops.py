@@ -81,7 +81,7 @@ def start(out: Path, target: str, *more: str) -> subprocess.Popen[str]:
     command = [*COMMAND, "replay", "run", str(CAPTURE), "--target", target, "--execute", "--out", str(out)]
     command += ["--speed", "0.1", "--format", "json", *more]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment(KDISSECT_JIT="0"), text=True, **pipes)
+    return subprocess.Popen(command, env=environment(), text=True, **pipes)
 
 
 def wait_until_sending(process: subprocess.Popen[str]) -> None:
@@ -109,7 +109,7 @@ def test_a_signal_ends_every_other_phase_with_a_sentence(
             [sys.executable, "-c", HANGING, step, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(KDISSECT_JIT="0"),
+            env=environment(),
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
