@@ -42,15 +42,15 @@ PRODUCERS = {
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[KraftCluster]:
-    """A cluster of three brokers whose ids no broker of the target has."""
+    """A cluster of two brokers whose ids no broker of the target has."""
     try:
         jars(releases.EARLIER)
-        cluster = KraftCluster(releases.EARLIER, brokers=3, request_log=False, first=11)
+        cluster = KraftCluster(releases.EARLIER, brokers=2, request_log=False, first=11)
     except LabUnavailable as absent:
         pytest.skip(str(absent))
     with cluster:
         for name, count in TOPICS.items():
-            cluster.create_topic(name, count, 3, {})
+            cluster.create_topic(name, count, 2, {})
         yield cluster
 
 
