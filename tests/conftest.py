@@ -3,13 +3,16 @@
 A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `java` say what it starts, and
 `slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it. Quick files come last,
 so that no worker is left with a long one when the others have ended. Those of one kind are spread evenly over
-the others: tests with brokers measure times, which several of them at once would disturb.
+the others: tests with brokers measure times, which several of them at once would disturb. All files that
+replay to the `target` are for one worker, so its brokers start once.
 """
 
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -61,6 +64,23 @@ def _spread_kinds(kinds: Mapping[Path, int]) -> dict[Path, tuple[bool, float]]:
         places[path] = kind == len(NOT_QUICK), (before[kind] + 0.5) / of_kind[kind]
         before[kind] += 1
     return places
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling
+
+    class FewTargets(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "target" if _replays_to_target(config.rootpath / file) else file
+
+    return FewTargets(config, log)
+
+
+@cache
+def _replays_to_target(file: Path) -> bool:
+    return "target: SecuredCluster" in file.read_text("utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ MODULES = {
     "pyspark": ("pyspark", "py4j"),
     "pyspark[connect]": ("pyspark", "grpc"),
     "python-snappy": ("snappy",),
+    "pytest-xdist": ("xdist",),
     "protobuf": ("google",),
     "opentelemetry-sdk": ("opentelemetry",),
     "opentelemetry-exporter-otlp-proto-http": ("opentelemetry",),
