@@ -16,6 +16,7 @@ from kdissect.spark.session import Engine
 from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.jvm import GatewayError
 from tests.helpers.command import COMMAND, environment, kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.tiers import thorough_after
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -43,9 +44,11 @@ def assert_told(done: subprocess.CompletedProcess[str]) -> None:
     assert "no space left" in done.stderr
 
 
-@pytest.mark.spark
-def test_analyze(tiny: Path, tmp_path: Path) -> None:
-    done = kdissect("analyze", "--quiet", CAPTURE, "--out", tiny / "report", "--html", tiny / "page.html")
+@pytest.mark.slow
+def test_analyze(tiny: Path) -> None:
+    done = kdissect_here(
+        "analyze", "--quiet", CAPTURE, "--out", tiny / "report", "--html", tiny / "page.html"
+    )
     assert_told(done)
     assert [path.name for path in tiny.iterdir()] == ["report"]
     assert list((tiny / "report").iterdir()) == []
