@@ -32,7 +32,7 @@ PLACES = (
 Tables = dict[str, pa.Table]
 
 
-@pytest.fixture(params=spread(sorted(CAPTURES.glob("*.pcap*")), 8), ids=lambda path: path.name)
+@pytest.fixture(params=spread(sorted(CAPTURES.glob("*.pcap*")), 4), ids=lambda path: path.name)
 def capture(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path
