@@ -37,7 +37,7 @@ def kdissect_here(
         patch.setattr(tempfile, "tempdir", None)  # TMPDIR is asked for once only
         if engine is not None:
             patch.setattr(context, "runs_in_process", lambda *_: False)
-            patch.setattr(context, "engine_for", lambda _settings: SharedEngine(engine))
+            patch.setattr(Engine, "start", lambda _settings: SharedEngine(engine))
         try:
             code: Any = main([*map(str, arguments)])
         except SystemExit as ended:
