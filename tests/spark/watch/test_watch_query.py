@@ -15,6 +15,7 @@ from kdissect.spark.session import Engine
 from kdissect.spark.watch.batch_job import BatchReport
 from kdissect.spark.watch.figure_reader import read_figures
 from kdissect.spark.watch.watch_query import WatchQuery
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.rings import (
     CAPTURES,
     as_pcap,
@@ -27,7 +28,7 @@ from tests.helpers.rings import (
     write_ring,
 )
 from tests.helpers.tiers import ALL, thorough_after
-from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
+from tests.helpers.watching import KILLS, SEED, WHEN, kill_at_work, start_watch, watch_until_idle
 
 DELTA = ("--out-format", "delta")
 OPTIONS = ("--settle", "0s", "--max-files", "3")
@@ -159,10 +160,9 @@ def test_a_run_that_is_killed_goes_on(engine: Engine, tmp_path: Path) -> None:
     expected = tables_at_once(ring)
     assert_same(tables_of_watch(out), expected)
     assert_same(tables_of_delta(out), expected)
-    again = start_watch(ring, out, *OPTIONS, *DELTA)
-    _, errors = again.communicate()
+    again = kdissect_here("watch", ring, "--out", out, *WHEN, *OPTIONS, *DELTA, engine=engine)
     assert again.returncode == 2
-    assert b"is finished" in errors
+    assert "is finished" in again.stderr
     assert "of line ä" in (names := {path.name for path in tmp_path.iterdir()})
     assert not [name for name in names if name.startswith("of%20line")]
 
