@@ -14,7 +14,8 @@ from kdissect.live.screen_parts import KEYS
 from kdissect.live.watch_events import text_lines
 from kdissect.spark.watch.watched_directory import WatchedDirectory
 from tests.helpers import recorded
-from tests.helpers.command import assert_one_sentence, kdissect
+from tests.helpers.command import assert_one_sentence
+from tests.helpers.command_here import kdissect_here
 from tests.live.test_watch_events import REPORT
 
 
@@ -37,11 +38,10 @@ def test_what_is_kept_is_not_skipped(tmp_path: Path) -> None:
         _settings(arguments, WatchedDirectory(str(tmp_path)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["missing", "file.pcap"])
 def test_only_directories_are_watched(tmp_path: Path, place: str) -> None:
     (tmp_path / "file.pcap").touch()
-    done = kdissect("watch", tmp_path / place)
+    done = kdissect_here("watch", tmp_path / place)
     assert done.returncode == 2
     assert_one_sentence(done.stderr)
     assert "is not a directory" in done.stderr
