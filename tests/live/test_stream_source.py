@@ -11,6 +11,7 @@ import pytest
 
 from kdissect.live.stream_source import piped
 from tests.helpers.command import COMMAND, assert_one_sentence, environment, kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.rings import CAPTURES, assert_same, tables_at_once, tables_of_watch
 from tests.lab.maven import need
 from tests.lab.mock import MockCluster
@@ -58,7 +59,7 @@ def test_a_pipe_without_a_capture_is_a_failure() -> None:
 
 def test_an_interface_that_is_not_there_is_one_sentence() -> None:
     need("tcpdump")
-    done = kdissect("watch", "--interface", "nosuch0", *OPTIONS)
+    done = kdissect_here("watch", "--interface", "nosuch0", *OPTIONS)
     assert done.returncode == 2
     assert_one_sentence(done.stderr)
     assert "tcpdump cannot capture on nosuch0" in done.stderr
