@@ -12,7 +12,7 @@ from kdissect.cli.watch_places import opened_store
 from kdissect.spark.session import Engine
 from kdissect.spark.watch.watch_settings import WatchSettings
 from kdissect.spark.watch.watched_directory import WatchedDirectory
-from tests.helpers.command import kdissect
+from tests.helpers.command_here import kdissect_here
 from tests.helpers.rings import CAPTURES, assert_same, download, ring_files, tables_at_once, tables_of_watch
 from tests.helpers.watching import KILLS, SEED, kill_at_work, start_watch, watch_until_idle
 
@@ -57,7 +57,7 @@ def test_a_watch_of_an_object_store_that_is_killed_goes_on(
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["none://a/b", "s3://no-such-bucket-for-a-watch/ring"])
 def test_a_place_that_cannot_be_listed_is_one_sentence(s3: str, place: str) -> None:
-    done = kdissect("watch", place + s3.replace("&allow_bucket_creation=true", ""))
+    done = kdissect_here("watch", place + s3.replace("&allow_bucket_creation=true", ""))
     assert done.returncode == 2
     assert done.stderr.startswith(f"kdissect: cannot list {place}")
     assert done.stderr.count("\n") == 1
