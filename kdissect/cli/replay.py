@@ -24,6 +24,7 @@ from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.interrupt import Ending
 from kdissect.cli.replay_load import load_log
 from kdissect.cli.replay_machines import check_machines, machines, rates_on_machines, run_on_machines
+from kdissect.cli.replay_options import check_pace
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
 from kdissect.errors import ExitCode, OutputError, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
@@ -297,12 +298,14 @@ def _prepared_text(outcomes: Sequence[CreatedTopic]) -> list[str]:
 def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
     """Return the settings that the options ask for.
 
-    Raise UsageError for a login without user or password, or one that would travel unprotected.
+    Raise UsageError for options that contradict each other, a login without user or password, or one that
+    would travel unprotected.
     """
     if bool(chosen.target) == chosen.dry_target:
         raise UsageError("--target names the brokers that are sent to; --dry-target sends to memory instead")
     if chosen.dry_target:
         chosen.target, chosen.i_know_target = [DRY_TARGET], DRY_CLUSTER
+    check_pace(chosen)
     credentials, tls = _credentials(chosen), _tls(chosen)
     if credentials and tls is None and not chosen.plaintext_credentials:
         for host, port in chosen.target:

@@ -20,10 +20,12 @@ from kdissect.cli.options import (
     size_argument,
 )
 from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE
+from kdissect.errors import UsageError
 from kdissect.text import parse_address
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_DEADLINE_NS = 30 * 10**9
+LEAST_SPEED, MOST_SPEED = 0.001, 1_000_000
 TRY_NS = 600 * 10**9  # the longest duration of a pass of `try`, if --max-duration says nothing else
 COMMANDS = {
     "plan": "report what would be sent, rewritten and skipped, and why; changes nothing on the target",
@@ -92,6 +94,22 @@ def positive(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+def speed(text: str) -> float:
+    """Read a speed."""
+    value = positive(text)
+    if not LEAST_SPEED <= value <= MOST_SPEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a speed from {LEAST_SPEED} to {MOST_SPEED:,}")
+    return value
+
+
+def some_time(text: str) -> int:
+    """Read a duration above 0, in nanoseconds."""
+    duration_ns = duration_argument(text)
+    if not duration_ns:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0")
+    return duration_ns
 
 
 def share(text: str) -> float:
@@ -228,7 +246,7 @@ PACE = (
         "when to send: at captured times, after captured thinking time, or as soon as possible",
         "schedule",
     ),
-    Option("--speed", positive, "N", "speed, as a multiple of the captured one", 1.0),
+    Option("--speed", speed, "N", "speed, as a multiple of the captured one", 1.0),
     Option("--ramp", duration_argument, "TIME", "time until the speed is reached"),
     Option("--max-gap", duration_argument, "TIME", "shorten longer pauses of the whole capture to this"),
     Option("--loop", number, "N", "number of passes", 1),
@@ -246,7 +264,7 @@ SAFETY_LIMITS = (
     Option("--max-mbps", positive, "N", "megabytes per second"),
     Option("--max-bytes", size_argument, "N", "total bytes of a pass, such as 2g"),
     Option("--max-connections", number, "N", "captured connections that are replayed at a time"),
-    Option("--max-duration", duration_argument, "TIME", "duration of a pass"),
+    Option("--max-duration", some_time, "TIME", "duration of a pass"),
     Option(
         "--max-errors",
         share,
@@ -256,7 +274,7 @@ SAFETY_LIMITS = (
     ),
     Option(
         "--answer-deadline",
-        duration_argument,
+        some_time,
         "TIME",
         "how long to wait for a response (default: 30s)",
         DEFAULT_DEADLINE_NS,
@@ -307,6 +325,17 @@ REPORT = (
         repeated=True,
     ),
 )
+
+
+def check_pace(chosen: argparse.Namespace) -> None:
+    """Raise UsageError if an option of time is given for a pace that keeps none."""
+    for flag, given in (
+        ("--speed", chosen.speed != 1),
+        ("--ramp", chosen.ramp is not None),
+        ("--max-gap", chosen.max_gap is not None),
+    ):
+        if given and chosen.pace == "asap":
+            raise UsageError(f"{flag} has no effect at --pace asap, which waits for no captured time")
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:

@@ -347,6 +347,8 @@ def _settings(settings: ReplaySettings) -> dict[str, Any]:
     return {
         "pace": settings.pace.value,
         "speed": settings.speed,
+        "ramp_s": settings.ramp_s,
+        "max_gap_s": None if settings.max_gap_ns is None else settings.max_gap_ns / 1e9,
         "groups": settings.groups.value,
         "offsets": settings.offsets.value,
         "timestamps": settings.timestamps.value,

@@ -51,6 +51,10 @@ REFUSED = [
     ("--allow", "Envelope", "Envelope is never sent"),
     ("--speed", "0", "'0' is not a number above 0"),
     ("--speed", "inf", "is not a number above 0"),
+    ("--speed", "1e-9", "'1e-9' is not a speed from 0.001 to 1,000,000"),
+    ("--speed", "1e300", "'1e300' is not a speed"),
+    ("--max-duration", "0s", "'0s' is not a duration above 0"),
+    ("--answer-deadline", "0ms", "'0ms' is not a duration above 0"),
     ("--max-errors", "1.5", "'1.5' is not a share of 1"),
     ("--loop", "0", "'0' is not a whole number above 0"),
     ("--max-bytes", "2x", "is not a size"),
@@ -95,6 +99,13 @@ def test_options_become_settings(
     arguments: list[str], value: Callable[[ReplaySettings], Any], expected: object
 ) -> None:
     assert value(settings(*arguments)) == expected
+
+
+@pytest.mark.parametrize("asked", [("--speed", "2"), ("--ramp", "10s"), ("--max-gap", "0s")])
+def test_a_pace_that_keeps_no_time_has_no_option_of_time(asked: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match=f"{asked[0]} has no effect at --pace asap"):
+        settings("--pace", "asap", *asked)
+    assert settings("--pace", "think", *asked).pace is Pace.THINK
 
 
 def test_a_login_needs_a_user_and_a_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

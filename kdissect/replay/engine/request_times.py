@@ -42,7 +42,7 @@ class RequestTimes:
         if not self.thinks or item.anchor < 0:
             return self.planned_ns(item.request.first_ns)
         ended_ns = self._ended_ns[item.anchor]
-        return None if ended_ns == NONE else ended_ns + self.schedule.think_ns(item.gap_ns)
+        return None if ended_ns == NONE else self.schedule.after_ns(ended_ns, self._due_times.gap_ns(item))
 
     def planned_ns(self, first_ns: int) -> int:
         """Return when a request of this captured time is due that waits for no answer."""

@@ -6,7 +6,8 @@
 - `asap`: at once.
 
 A ramp lets the speed grow from nothing to its full value over its time, and costs half of that. Captured
-times are sorted by the caller; those before the start of the capture count as its start.
+times are sorted by the caller; those before the start of the capture count as its start. Nothing is due later
+than `LONGEST_NS` after the start, since times may be far apart and a speed low.
 """
 
 import dataclasses
@@ -21,6 +22,8 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.replay.load.replay_items import ReplayItem, column_blocks
 from kdissect.replay.settings import Pace
+
+LONGEST_NS = 1 << 62  # 146 years: a time of day beyond it fits into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,38 @@ class Schedule:
         """Return when requests of these captured times are due."""
         return self.start_ns + self._elapsed_ns(captured_ns)
 
-    def think_ns(self, gap_ns: int) -> int:
-        """Return how long a client thinks that thought for `gap_ns` in the capture."""
-        return 0 if self.pace is Pace.ASAP else round(max(gap_ns, 0) / self.speed)
+    def after_ns(self, answered_ns: int, gap_ns: int) -> int:
+        """Return when a client sends that thought for `gap_ns` in the capture, after this answer."""
+        if self.pace is Pace.ASAP:
+            return answered_ns
+        thought = max(gap_ns, 0) / self.speed
+        if not self.ramp_ns:
+            return answered_ns + min(round(thought), LONGEST_NS)
+        passed = self._passed(max(answered_ns - self.start_ns, 0))
+        return self.start_ns + self.elapsed_ns(passed + thought)
+
+    def elapsed_ns(self, passed: float) -> int:
+        """Return how long after the start so much time has passed that counts at full speed."""
+        if self.ramp_ns:
+            growing = passed < self.ramp_ns / 2
+            passed = math.sqrt(2 * passed * self.ramp_ns) if growing else passed + self.ramp_ns / 2
+        return min(round(passed), LONGEST_NS)
+
+    def _passed(self, elapsed_ns: int) -> float:
+        """Return how much time that counts at full speed has passed so long after the start."""
+        # While the speed grows, it is t * t / (2 * ramp): half of the ramp is lost in all.
+        growing = elapsed_ns < self.ramp_ns
+        return elapsed_ns**2 / (2 * self.ramp_ns) if growing else elapsed_ns - self.ramp_ns / 2
 
     def _elapsed_ns(self, captured_ns: Int64s) -> Int64s:
         """Return how long after the start requests of these captured times are due."""
         if self.pace is Pace.ASAP:
             return np.zeros(len(captured_ns), np.int64)
         elapsed = np.maximum(captured_ns - self.captured_start_ns, 0) / self.speed
-        if self.ramp_ns:
-            # While the speed grows, captured time passes as t * t / (2 * ramp): half of the ramp is lost in
-            # all.
+        if self.ramp_ns:  # as `_passed`, the other way round
             growing = elapsed < self.ramp_ns / 2
             elapsed = np.where(growing, np.sqrt(2 * elapsed * self.ramp_ns), elapsed + self.ramp_ns / 2)
-        return np.rint(elapsed).astype(np.int64)
+        return np.minimum(np.rint(elapsed), LONGEST_NS).astype(np.int64)
 
 
 class DueTimes:
@@ -67,10 +87,10 @@ class DueTimes:
     def __init__(self, schedule: Schedule, items: Sequence[ReplayItem], max_gap_ns: int | None) -> None:
         """Pauses between `items` are at most `max_gap_ns` long; None: as long as they are."""
         self._schedule = dataclasses.replace(schedule, start_ns=0)
-        self._begin_ns, self._speed, self._ramp_ns = (
+        self._begin_ns, self._speed, self._ramps = (
             schedule.captured_start_ns,
             schedule.speed,
-            schedule.ramp_ns,
+            schedule.ramp_ns > 0,
         )
         self._at_once = schedule.pace is Pace.ASAP
         self._behind_ns, self._removed_ns = array("q"), array("q")  # times behind shortened gaps, in order
@@ -89,15 +109,18 @@ class DueTimes:
         if self._at_once:
             return 0
         if self._behind_ns:
-            place = bisect_right(self._behind_ns, captured_ns)
-            captured_ns -= self._removed_ns[place - 1] if place else 0
+            captured_ns = self._shortened(captured_ns)
         if captured_ns <= self._begin_ns:
             return 0
-        elapsed = (captured_ns - self._begin_ns) / self._speed
-        if self._ramp_ns:
-            growing = elapsed < self._ramp_ns / 2
-            elapsed = math.sqrt(2 * elapsed * self._ramp_ns) if growing else elapsed + self._ramp_ns / 2
-        return round(elapsed)
+        passed = (captured_ns - self._begin_ns) / self._speed
+        return self._schedule.elapsed_ns(passed) if self._ramps or passed > LONGEST_NS else round(passed)
+
+    def gap_ns(self, item: ReplayItem) -> int:
+        """Return for how long the client of a request thought, of what is left of the gaps."""
+        if not self._behind_ns:
+            return item.gap_ns
+        first_ns = item.request.first_ns
+        return self._shortened(first_ns) - self._shortened(first_ns - item.gap_ns)
 
     def column(self, captured_ns: Int64s) -> Int64s:
         """Return when requests of these captured times are due."""
@@ -105,6 +128,11 @@ class DueTimes:
             place = np.searchsorted(np.frombuffer(self._behind_ns, np.int64), captured_ns, "right")
             captured_ns = captured_ns - np.array([0, *self._removed_ns], np.int64)[place]
         return self._schedule.dues_ns(captured_ns)
+
+    def _shortened(self, captured_ns: int) -> int:
+        """Return a captured time, earlier by what was taken from the gaps before it."""
+        place = bisect_right(self._behind_ns, captured_ns)
+        return captured_ns - (self._removed_ns[place - 1] if place else 0)
 
 
 class LongGaps:

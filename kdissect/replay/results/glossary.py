@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kdissect.text import format_duration
+
 VERDICTS = {
     "pass": (
         "The target answered as the captured cluster did, except for what differs between any two clusters."
@@ -44,6 +46,16 @@ def used_rules(rules: Mapping[str, Mapping[str, int]]) -> str:
     """Return the rules that translated offsets, with their meaning."""
     used = {rule for counts in rules.values() for rule in counts}
     return "; ".join(f"{rule}: {meaning}" for rule, meaning in RULES.items() if rule in used)
+
+
+def pace_facts(settings: Mapping[str, Any]) -> list[str]:
+    """Return when the requests of a run were due, in a few words for each setting."""
+    facts = [f"pace {settings['pace']}", f"speed {settings['speed']:g}"]
+    if settings.get("ramp_s"):
+        facts.append(f"ramp {format_duration(round(settings['ramp_s'] * 1e9))}")
+    if settings.get("max_gap_s") is not None:
+        facts.append(f"pauses of at most {format_duration(round(settings['max_gap_s'] * 1e9))}")
+    return facts
 
 
 def performance_note(performance: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from kdissect.replay.results.glossary import (
     OF_THE_CLUSTER,
     VERDICTS,
     noise_note,
+    pace_facts,
     performance_note,
     used_rules,
 )
@@ -98,8 +99,7 @@ def _top(report: Report) -> Markup:
     facts = (
         f"run {report['run']['id']}",
         f"{', '.join(report['capture']['files'])} onto cluster {report['target']['cluster_id']}",
-        f"pace {settings['pace']}",
-        f"speed {settings['speed']:g}",
+        *pace_facts(settings),
         f"groups {settings['groups']}",
     )
     reasons = list(report["because"][:MOST_REASONS])

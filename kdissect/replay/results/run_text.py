@@ -12,6 +12,7 @@ from kdissect.replay.results.glossary import (
     VERDICTS,
     change_of,
     noise_note,
+    pace_facts,
     performance_note,
     used_rules,
 )
@@ -94,11 +95,11 @@ def _largest_component(components: Mapping[str, Any]) -> Iterator[str]:
 
 def pace_words(plan: Mapping[str, Any]) -> str:
     """Return how long sending takes, and how much is sent in a second at most."""
-    load, pace, speed = plan["load"], plan["settings"]["pace"], plan["settings"]["speed"]
-    if pace == Pace.ASAP:
+    load, settings = plan["load"], plan["settings"]
+    if settings["pace"] == Pace.ASAP:
         return "as fast as the target answers, at pace asap"
     return (
-        f"{format_duration(round(load['duration_s'] * 1e9))} at pace {pace}, speed {speed:g}; "
+        f"{format_duration(round(load['duration_s'] * 1e9))} at {', '.join(pace_facts(settings))}; "
         f"at most {load['peak_requests_per_s']:,.0f} requests and "
         f"{format_size(round(load['peak_bytes_per_s']))} in a second"
     )
@@ -177,10 +178,8 @@ def _verdict(report: Report) -> Iterator[str]:
     yield ""
     files, cluster_id = ", ".join(report["capture"]["files"]), report["target"]["cluster_id"]
     yield f"Run {_(run['id'])}, kdissect {_(run['kdissect'])}: {_(files)} onto cluster {_(cluster_id)}"
-    yield (
-        f"  pace {settings['pace']}, speed {settings['speed']:g}, groups {settings['groups']}, "
-        f"offsets {settings['offsets']}"
-    )
+    facts = *pace_facts(settings), f"groups {settings['groups']}", f"offsets {settings['offsets']}"
+    yield f"  {', '.join(facts)}"
     yield from _workers(run.get("workers") or ())
     if settings["tls"] == "certificates are not checked":
         yield "  TLS certificates were not checked"

@@ -1,5 +1,7 @@
 """Due times at pace `think` count from the answer that a client waited for."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from kdissect.replay.engine.connection_queue import connection_queues
@@ -33,6 +35,24 @@ def test_a_request_is_due_behind_the_answer_that_its_client_waited_for() -> None
     assert times.due_ns(items[1]) == START + LATER + items[1].gap_ns // 2
     times.note_ends(np.array([0]), START + 2 * LATER)
     assert times.due_ns(items[1]) == START + 2 * LATER + items[1].gap_ns // 2
+
+
+def test_a_client_thinks_for_what_is_left_of_a_pause() -> None:
+    script = Script()
+    answer = {"error_code": 0, "error_message": "", "node_id": 1, "host": "10.0.0.1", "port": 9092}
+    for at_ms, took_ms in ((0, 10), (500, 10), (530, 200), (1_000, 10)):
+        script.add(at_ms, 10, 1, {"key": "g", "key_type": 0}, answer, took_ms=took_ms)
+    items = load(script.capture(), script.shelf, settings(pace=Pace.THINK)).items
+    times = RequestTimes(Schedule(Pace.THINK, 2.0, items[0].request.first_ns, 0), items, 100 * MS)
+    times.begin(START)
+    thought_ms = []
+    for before, item in pairwise(items):
+        times.note_end(before.request.index, START)
+        due_ns = times.due_ns(item)
+        assert due_ns is not None
+        thought_ms.append((due_ns - START) / MS)
+    # The last pause is over when its client gets the answer.
+    assert thought_ms == [(100 - 10) / 2, (30 - 10) / 2, 0]
 
 
 def test_connections_that_begin_at_once_take_longer_to_open() -> None:

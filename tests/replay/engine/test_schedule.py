@@ -1,5 +1,6 @@
 """When requests are due: absolute times that do not drift, at any speed."""
 
+import dataclasses
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -8,11 +9,13 @@ import numpy as np
 import pytest
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.schedule import DueTimes, LongGaps, Schedule
+from kdissect.replay.engine.schedule import LONGEST_NS, DueTimes, LongGaps, Schedule
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.settings import Pace
 from tests.helpers.paper_target import MS, START, Script, settings
+
+SECOND = 1_000 * MS
 
 
 @pytest.mark.slow
@@ -41,12 +44,28 @@ def test_times_that_step_back_are_never_before_the_start() -> None:
 def test_as_soon_as_possible_is_now() -> None:
     table = Schedule(Pace.ASAP, 1.0, 0, 42)
     assert table.due_ns(10**12) == 42
-    assert table.think_ns(10**9) == 0
+    assert table.after_ns(50, 10**9) == 50
 
 
 def test_thinking_takes_its_share_of_time() -> None:
-    assert Schedule(Pace.THINK, 4.0, 0, 0).think_ns(1_000) == 250
-    assert Schedule(Pace.THINK, 0.5, 0, 0).think_ns(-5) == 0
+    assert Schedule(Pace.THINK, 4.0, 0, 0).after_ns(30, 1_000) == 280
+    assert Schedule(Pace.THINK, 0.5, 0, 0).after_ns(30, -5) == 30
+
+
+@pytest.mark.parametrize("answered_s", [0, 3, 7, 12])
+def test_thinking_in_a_ramp_takes_as_long_as_on_schedule(answered_s: int) -> None:
+    table = Schedule(Pace.THINK, 2.0, 0, 77, ramp_ns=10 * SECOND)
+    answered_ns = table.due_ns(answered_s * SECOND)
+    assert table.after_ns(answered_ns, 4 * SECOND) == table.due_ns((answered_s + 4) * SECOND)
+    assert table.after_ns(0, SECOND) == table.due_ns(SECOND)  # answered before the start
+
+
+def test_times_far_apart_are_due_in_time_to_come() -> None:
+    table = Schedule(Pace.THINK, 0.001, 0, 1_700_000_000 * SECOND)
+    assert table.due_ns(1 << 60) == table.after_ns(table.start_ns, 1 << 60) == table.start_ns + LONGEST_NS
+    assert DueTimes(table, [], None).of(1 << 60) == LONGEST_NS
+    ramped = dataclasses.replace(table, ramp_ns=SECOND)
+    assert ramped.due_ns(1 << 60) == ramped.after_ns(table.start_ns, 1 << 60) == table.due_ns(1 << 60)
 
 
 def test_a_ramp_costs_half_of_itself_and_is_smooth() -> None:

@@ -8,7 +8,15 @@ import pytest
 
 from kdissect.replay.engine.run_limits import CONNECTION_CAP, IN_FLIGHT_CAP, RATE_CAP
 from kdissect.replay.net.connection import CONNECTING, THROTTLED
-from kdissect.replay.results.glossary import CAUSES, RULES, change_of, first_place, noise_note, used_rules
+from kdissect.replay.results.glossary import (
+    CAUSES,
+    RULES,
+    change_of,
+    first_place,
+    noise_note,
+    pace_facts,
+    used_rules,
+)
 from kdissect.replay.target.offsets import Rule
 
 
@@ -23,6 +31,14 @@ def test_only_rules_that_were_used_are_explained() -> None:
         "produced: after what this run wrote; identity: as captured"
     )
     assert used_rules({}) == ""
+
+
+def test_a_pace_is_told_with_all_that_shapes_it() -> None:
+    plain = {"pace": "think", "speed": 2.0}  # as runs have it that are older than the others
+    assert pace_facts(plain) == pace_facts(plain | {"ramp_s": 0.0, "max_gap_s": None})
+    assert pace_facts(plain) == ["pace think", "speed 2"]
+    shaped = plain | {"ramp_s": 90.0, "max_gap_s": 0.0}
+    assert pace_facts(shaped) == ["pace think", "speed 2", "ramp 90.0s", "pauses of at most 0ns"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kdissect.replay.results.run_comparison import compare
+from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from tests.helpers.run_pairs import error, pair, run
 
@@ -62,6 +63,18 @@ def test_a_plan_has_its_sections_and_no_empty_ones() -> None:
         assert section in lines
     assert "Timers" not in lines
     assert " g → replay-g" in lines
+
+
+def test_plan_and_report_tell_what_shapes_the_time() -> None:
+    more = {"ramp_s": 20.0, "max_gap_s": 2.0}
+    text = "\n".join(plan_text(PLAN | {"settings": PLAN["settings"] | more}))
+    assert "90.0s at pace schedule, speed 1, ramp 20.0s, pauses of at most 2.00s; at most 100" in text
+    made = run(1)
+    made["plan"]["settings"] |= more
+    report = compare(made, [pair(0)])
+    told = "  pace schedule, speed 1, ramp 20.0s, pauses of at most 2.00s, groups off, offsets auto"
+    assert told in list(comparison_text(report))
+    assert "<span>ramp 20.0s</span><span>pauses of at most 2.00s</span>" in page(report)
 
 
 def test_a_plan_tells_no_rate_where_the_target_decides_it() -> None:
