@@ -39,7 +39,7 @@ from kdissect.replay.results.pass_rate import rate_text, sending_time
 from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
 from kdissect.replay.results.run_files import pair_lines, read_run, run_summary, save_pass
 from kdissect.replay.results.run_page import page
-from kdissect.replay.results.run_text import comparison_text, pace_words, plan_text
+from kdissect.replay.results.run_text import comparison_text, names_left, pace_words, plan_text
 from kdissect.replay.results.run_verdicts import COMPARISON_VOCABULARY, EXIT_CODES
 from kdissect.replay.safety import no_plaintext
 from kdissect.replay.settings import (
@@ -139,7 +139,8 @@ def _prepare_try(prepared: Replay, notice: Callable[[str], None], ending: Ending
     plan = make_plan(prepared)
     sums = plan["accounting"]
     notice(f"topics created: {len(missing)}; requests to send: {sums['sent']:,} of {sums['captured']:,}")
-    notice(f"names on the target begin with {prepared.settings.prefix}, and stay there after the run")
+    if not prepared.settings.dry_partitions:
+        notice(names_left(prepared.settings.prefix))
     notice(pace_words(plan))
 
 

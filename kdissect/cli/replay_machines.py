@@ -82,7 +82,7 @@ def _machines_run(
             "the login of the target goes to a cluster that does not authenticate (spark.authenticate): "
             "others on its network can get it"
         )
-    count = worker_count(prepared, wait_for_slots(context, chosen.processes, local))
+    count = worker_count(prepared, wait_for_slots(context, chosen.processes, local, notice))
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
     address = context.getConf().get("spark.driver.bindAddress") or host
     remote = RemoteWorkers(host, address, count, prepared.settings.breaker, WhenLost(chosen.lost_worker))

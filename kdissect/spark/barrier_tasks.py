@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdissect.errors import UserError
-from kdissect.spark.executor_slots import task_slots
+from kdissect.spark.executor_slots import PATIENCE_S, task_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,15 +30,18 @@ REPLAY_CONFS = {
 SETTLED_S = 3.0  # for which no more slots come up
 REGISTER_S = 60.0  # for the first executor, or all that are wanted
 LOOK_S = 0.1
+WAITS = (
+    "the Spark cluster runs {} tasks at a time, which is too few: the replay waits up to {:.0f} s for more"
+)
 
 
-def wait_for_slots(context: "SparkContext", wanted: int, local: bool) -> int:
+def wait_for_slots(context: "SparkContext", wanted: int, local: bool, notice: Callable[[str], None]) -> int:
     """Return how many tasks can run at a time: so many as are `wanted`, or all of the cluster for 0.
 
-    Raise UserError if there are fewer.
+    Raise UserError if there are fewer. The notice comes once, when that takes long.
     """
-    until_s, known, since_s = time.monotonic() + REGISTER_S, 0, time.monotonic()
-    while time.monotonic() < until_s:
+    began_s, known, since_s, told = time.monotonic(), 0, time.monotonic(), False
+    while time.monotonic() < began_s + REGISTER_S:
         slots = task_slots(context)
         if slots != known:
             known, since_s = slots, time.monotonic()
@@ -47,6 +50,9 @@ def wait_for_slots(context: "SparkContext", wanted: int, local: bool) -> int:
             return wanted or known
         if local:
             break
+        if not told and known < max(wanted, 1) and time.monotonic() > began_s + PATIENCE_S:
+            told = True
+            notice(WAITS.format(known, REGISTER_S - PATIENCE_S))
         time.sleep(LOOK_S)
     if not known:
         raise UserError("the Spark cluster has no executor that is free for this replay (--master)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,9 +99,11 @@ class Slots:
         return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
 
 
-def slots(wanted: int, *counts: int, local: bool = False) -> int:
+def slots(
+    wanted: int, *counts: int, local: bool = False, notice: Callable[[str], None] = lambda _text: None
+) -> int:
     context: Any = Slots(*counts)
-    return wait_for_slots(context, wanted, local)
+    return wait_for_slots(context, wanted, local, notice)
 
 
 def test_slots_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +117,19 @@ def test_slots_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
         slots(2, 0, 1)
     with pytest.raises(UserError, match="no executor that is free"):
         slots(0, 0)
+
+
+def test_a_long_wait_for_slots_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    for name, seconds in (("LOOK_S", 0.01), ("PATIENCE_S", 0.05), ("REGISTER_S", 0.3)):
+        monkeypatch.setattr(barrier_tasks, name, seconds)
+    with pytest.raises(UserError):
+        slots(2, 0, 1, notice=told.append)
+    (notice,) = told
+    assert notice.startswith("the Spark cluster runs 1 tasks at a time, which is too few: the replay waits")
+    monkeypatch.setattr(barrier_tasks, "SETTLED_S", 0.1)
+    assert slots(0, 1, notice=told.append) == 1  # more may come, and none is needed
+    assert len(told) == 1
 
 
 def test_who_can_read_along_is_told() -> None:

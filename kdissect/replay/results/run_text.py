@@ -105,6 +105,12 @@ def pace_words(plan: Mapping[str, Any]) -> str:
     )
 
 
+def names_left(prefix: str) -> str:
+    """Return which names a target keeps from a run."""
+    which = f"begin with {prefix}" if prefix else "are the captured ones"
+    return f"names on the target {which}, and stay there after the run"
+
+
 def _plan_load(plan: Mapping[str, Any]) -> Iterator[str]:
     accounting, load = plan["accounting"], plan["load"]
     yield (

@@ -6,7 +6,7 @@ from typing import Any
 
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_page import page
-from kdissect.replay.results.run_text import comparison_text, plan_text
+from kdissect.replay.results.run_text import comparison_text, names_left, plan_text
 from tests.helpers.run_pairs import error, pair, run
 
 LARGEST: dict[str, Any] = {
@@ -81,6 +81,11 @@ def test_a_plan_tells_no_rate_where_the_target_decides_it() -> None:
     text = "\n".join(plan_text(PLAN | {"settings": PLAN["settings"] | {"pace": "asap"}}))
     assert "  as fast as the target answers, at pace asap; 4.00 KiB on 3 connections" in text
     assert "in a second" not in text
+
+
+def test_a_run_without_prefix_leaves_captured_names() -> None:
+    assert names_left("try-1-") == "names on the target begin with try-1-, and stay there after the run"
+    assert names_left("") == "names on the target are the captured ones, and stay there after the run"
 
 
 def test_a_comparison_begins_with_its_verdict() -> None:
