@@ -154,7 +154,8 @@ def worker_table(report: Report) -> RunTable:
 def start_spread(workers: Sequence[Mapping[str, Any]]) -> str:
     """Return how far apart workers have started, and how far their clocks are from the driver's."""
     starts = [worker["start_ms"] for worker in workers if worker["start_ms"] is not None]
-    spread = _duration(max(starts) - min(starts)) if starts else "unknown"
+    known = len(starts) == len(workers)  # nobody knows when a worker started that was lost
+    spread = _duration(max(starts) - min(starts)) if known else "unknown"
     apart = _duration(max(abs(worker["clock_offset_ms"]) for worker in workers))
     return f"start spread {spread}; clocks differ from the driver's by {apart} at most"
 

@@ -57,7 +57,9 @@ def _why_invalid(report: Report) -> list[str]:
     if report["run"].get("stopped"):
         reasons.append(f"incomplete: {report['run']['stopped']}")
         if report["left_out"]:
-            reasons.append(f"details of {report['left_out']:,} requests were left out, to report at once")
+            lost = any(worker["lost"] for worker in report["run"].get("workers") or ())
+            why = "are missing" if lost else "were left out, to report at once"
+            reasons.append(f"details of {report['left_out']:,} requests {why}")
     unsent = wanting["requests"] - kept_out(report)  # it is the target that wants no such members
     if unsent > MOST_WANTING * wanting["of"]:
         reasons.append(f"{unsent:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}")

@@ -12,6 +12,7 @@ from kdissect.replay.results.run_tables import (
     record_table,
     rewrite_table,
     skipped_table,
+    start_spread,
     sum_of_requests,
 )
 from tests.helpers.run_pairs import error, late, pair, run
@@ -71,3 +72,10 @@ def test_a_comparison_of_nothing_has_empty_tables() -> None:
     empty = compare(run(0), [])
     assert latency_table(empty) == RunTable((), [])
     assert skipped_table(empty).rows == lag_table(empty).rows == rewrite_table(empty).rows == []
+
+
+def test_the_start_of_a_lost_worker_is_unknown() -> None:
+    first, second = {"start_ms": 1.0, "clock_offset_ms": 0.5}, {"start_ms": 3.0, "clock_offset_ms": -0.7}
+    apart = "clocks differ from the driver's by 700µs at most"
+    assert start_spread([first, second]) == f"start spread 2.00ms; {apart}"
+    assert start_spread([first, second | {"start_ms": None}]) == f"start spread unknown; {apart}"

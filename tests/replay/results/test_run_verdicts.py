@@ -102,6 +102,19 @@ def test_an_invalid_run_has_diverged_too() -> None:
     assert met(["diverged", "invalid"], report) == ["the verdict is invalid"] * 2
 
 
+@pytest.mark.parametrize(
+    ("lost", "sentence"),
+    [
+        ("", "details of 3 requests were left out, to report at once"),
+        ("worker 0 on a is gone", "details of 3 requests are missing"),
+    ],
+)
+def test_details_that_are_not_there_have_their_reason(lost: str, sentence: str) -> None:
+    counted = {"requests": 3, "api": "Produce", "bucket": "answered", "reason": "its result was lost"}
+    report = compare(run(4, stopped="over", workers=[{"lost": lost}]), [pair(0), counted])
+    assert report["because"] == ["incomplete: over", sentence]
+
+
 @pytest.mark.parametrize("text", ["p99>3", "new_error", "diverged=yes", "p99_ratio>3ms", ""])
 def test_what_a_comparison_does_not_have_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--fail-on"):
