@@ -51,6 +51,15 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
     ]
 
 
+def assume_created(context: ReplayContext, missing: Sequence[MissingTopic]) -> set[str]:
+    """Have topics count as created, under their captured ids, for a plan. Return their names."""
+    wanted = {topic.name for topic in missing}
+    for captured_id, name in context.names.captured_ids.items():
+        if context.names.topic(name) in wanted:
+            context.names.learn(context.names.topic(name), captured_id)
+    return wanted
+
+
 def create_topics(context: ReplayContext, missing: Sequence[MissingTopic]) -> Coroutine[list[CreatedTopic]]:
     """Create topics, wait until every node knows their leaders, and return what became of each."""
     spoken = context.cluster.versions.get(ApiKey.CREATE_TOPICS)

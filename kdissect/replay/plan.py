@@ -10,7 +10,7 @@ from typing import Any
 
 from kdissect.exchanges.filter import groups_of
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.create_topics import missing_topics
+from kdissect.replay.create_topics import assume_created, missing_topics
 from kdissect.replay.disposition import (
     Disposition,
     SkipRequest,
@@ -83,7 +83,7 @@ def make_plan(replay: Replay, prepared: bool = False) -> dict[str, Any]:
     context, loaded = replay.context(), replay.loaded
     totals, retries = PlanTotals(len(loaded.items)), loaded.retries.keys() | loaded.repeats.keys()
     present = context.cluster.topics.keys() | set(map(loaded.names.topic, loaded.created))
-    present |= {topic.name for topic in missing_topics(replay) if prepared}
+    present |= assume_created(context, missing_topics(replay) if prepared else ())
     groups = loaded.known.alike(loaded.items.refusals_of)
     for alike in groups:
         _plan_alike(context, loaded.items, alike, groups, totals, present)

@@ -12,9 +12,11 @@ from kdissect.replay.create_topics import (
     NOT_SETTLED,
     CreatedTopic,
     MissingTopic,
+    assume_created,
     create_topics,
     missing_topics,
 )
+from kdissect.replay.disposition import SkipRequest
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -50,3 +52,19 @@ def test_what_the_run_itself_creates_is_not_prepared(allowed: tuple[int, ...], m
     settings = ReplaySettings(target=(("127.0.0.1", 1),), allowed_apis=frozenset(allowed))
     with closing(Replay(settings, [str(CAPTURES / "cluster-life.pcapng")])) as replay:
         assert ("replay-orders" in [topic.name for topic in missing_topics(replay)]) == missing
+
+
+def test_what_will_be_created_has_an_id_in_a_plan() -> None:
+    captured_id = b"captured by id.."
+
+    def plan(context: ReplayContext) -> Coroutine[tuple[set[str], bytes]]:
+        context.names.captured_ids[captured_id] = "orders"
+        with pytest.raises(SkipRequest, match="is not on the target"):
+            context.names.topic_id(captured_id)
+        assert not assume_created(context, ())
+        present = assume_created(context, [MissingTopic(TOPIC, 1, 1)])
+        yield from context.leaders.learn_topics([])
+        return present, context.names.topic_id(captured_id)
+
+    known, _ = do(Lagging(nothing, knows_ns={1: 0}), plan)
+    assert known == ({TOPIC}, captured_id)
