@@ -18,7 +18,7 @@ keep = blocks[::100]
 del blocks
 before = resident()
 release_memory()
-assert before - resident() > 50_000_000, (before, resident())
+assert before - resident() > 30_000_000, (before, resident())
 """
 IN_USE = r"""
 import kdissect.cli, sys
