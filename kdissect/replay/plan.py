@@ -34,14 +34,10 @@ from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.plan_totals import PeakRates, PlanTotals
 from kdissect.replay.refused_sessions import refused_sessions
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
-from kdissect.replay.settings import (
-    Groups,
-    Pace,
-    ReplaySettings,
-    Timestamps,
-)
+from kdissect.replay.settings import Groups, Pace, ReplaySettings, Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.leaders import LEAST_METADATA
+from kdissect.report.wording import counted
 from kdissect.text import format_address, format_uuid, parse_address
 
 VERSION_LIMITS: Mapping[int, tuple[int, int]] = {
@@ -252,9 +248,9 @@ def _differences(replay: Replay, name: str, source: CapturedTopic) -> Iterator[s
         yield "missing, or hidden from this login" if name in replay.cluster.hidden else "missing"
         return
     if len(known.leaders) < source.partitions:
-        yield f"{len(known.leaders)} partitions, {source.partitions} in the capture"
+        yield f"{counted(len(known.leaders), 'partition')}, {source.partitions} in the capture"
     if source.replicas and known.replicas < source.replicas:
-        yield f"{known.replicas} replicas, {source.replicas} in the capture: acks=all is cheaper"
+        yield f"{counted(known.replicas, 'replica')}, {source.replicas} in the capture: acks=all is cheaper"
     if settings.get("message.timestamp.type") == "LogAppendTime":
         yield "the broker stamps records with its own time"
     if "compact" in (settings.get("cleanup.policy") or ""):

@@ -35,6 +35,7 @@ from kdissect.replay.results.run_tables import (
 from kdissect.replay.settings import Pace
 from kdissect.report.render.table import TableCell, table_lines
 from kdissect.report.render.terminal import Terminal
+from kdissect.report.wording import counted
 from kdissect.text import escape, format_duration, format_share, format_size
 
 PAPER = Terminal(width=1 << 16)
@@ -72,9 +73,9 @@ def _plan_subject(plan: Mapping[str, Any]) -> Iterator[str]:
     capture, target = plan["capture"], plan["target"]
     yield f"Replay of {_(', '.join(capture['files']))}"
     yield (
-        f"  {capture['requests']:,} requests on {capture['connections']:,} connections "
+        f"  {counted(capture['requests'], 'request')} on {counted(capture['connections'], 'connection')} "
         f"({capture['headless_connections']:,} older than the capture), "
-        f"from {capture['client_hosts']:,} client hosts"
+        f"from {counted(capture['client_hosts'], 'client host')}"
     )
     yield f"  onto cluster {_(target['cluster_id'])}: {_(', '.join(target['nodes'].values()))}"
     yield f"  instead of {_(', '.join(capture['cluster_ids']) or 'a cluster of unknown id')}"
