@@ -45,10 +45,7 @@ from kdissect.report.aggregate.row_limits import is_spent, keeps_first_half, lim
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_examples import EXAMPLE_TABLES
-from kdissect.report.timeline.count_side_tables import (
-    count_events,
-    count_side_tables,
-)
+from kdissect.report.timeline.count_side_tables import count_events, count_side_tables
 from kdissect.report.timeline.count_signals import count_signals
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES

@@ -48,7 +48,7 @@ def _connections_between(
     hosts, ports, client_hosts, client_ids = (
         columns.values(name) for name in ("server_host", "server_port", "client_host", "client_id")
     )
-    names = named_servers(partial, columns).names(hosts, ports)
+    names = named_servers(partial, facts).names(hosts, ports)
     named = list(map(client_text, client_ids, client_hosts))
     affected = {host for name, host in zip(named, client_hosts, strict=True) if name in clients}
     rows = zip(

@@ -187,13 +187,14 @@ class Observations:
     def client_times(self, kind: str, least: int) -> list[ClientTimes]:
         """Return the observations of the clients with at least so many exchanges of a kind, by name.
 
-        Two rules and a signal that look at 100,000 observations take 0.1 s so, and 1.3 s if those are made.
+        Columns of 100,000 observations take 0.04 s. Making the observations takes 0.56 s.
         """
         columns = self._columns.take(self._rows_of(kind))
         clients, groups = self._clients(columns)
         is_busy = sum_by_group(groups, columns.ints("exchanges")) >= least
         first = self._first(columns, groups, is_busy[groups.of])
-        names = clients.take(groups.first).tolist()
+        names = clients.take(groups.first)
+        busy = np.flatnonzero(is_busy)[np.argsort(names.ranks()[is_busy])]
         order = np.argsort(groups.of, kind="stable")
         rows = np.split(order, np.cumsum(np.bincount(groups.of, minlength=groups.count))[:-1])
         first_ns, last_ns, second, exchanges = map(
@@ -201,7 +202,8 @@ class Observations:
         )
         return [
             ClientTimes(name, first_ns[own], last_ns[own], second[own], exchanges[own], first[name])
-            for name, own in sorted((str(names[at]), rows[at]) for at in np.flatnonzero(is_busy).tolist())
+            for own, name in zip((rows[at] for at in busy.tolist()), names.take(busy).tolist(), strict=True)
+            if name is not None
         ]
 
     def _clients(self, columns: TableColumns) -> tuple[CodedText, RowGroups]:

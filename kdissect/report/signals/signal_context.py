@@ -14,7 +14,7 @@ from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
-from kdissect.report.query.connection_facts import KAFKA, read_connection_facts
+from kdissect.report.query.connection_facts import KAFKA, ConnectionFacts
 from kdissect.report.query.topic_names import Address, TopicNames
 from kdissect.report.signals.named_rows import NamedColumns, NamedRows, client_rows, server_rows
 from kdissect.report.signals.server_names import ServerNames, follower_of
@@ -46,8 +46,9 @@ def _addresses(columns: TableColumns) -> tuple[list[Address], Int64s]:
     return columns.once("addresses", lambda: map_distinct(_tuple, *map(columns.column, ADDRESS)))
 
 
-def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
-    """Return the names of the servers of connections, which are the rows of `columns`."""
+def named_servers(partial: Partial, facts: ConnectionFacts) -> ServerNames:
+    """Return the names of the servers of all connections."""
+    columns = facts.columns
     addresses, address = _addresses(columns)
     counts = np.bincount(address, minlength=len(addresses)).tolist()
     talking_at = np.bincount(address[talking(columns)], minlength=len(addresses)).tolist()
@@ -57,19 +58,16 @@ def named_servers(partial: Partial, columns: TableColumns) -> ServerNames:
     at_controllers = pace.filter(pace.present("api_key") & in_apis(pace.ints("api_key"), AT_CONTROLLERS))
     return ServerNames(
         dict(zip(addresses, counts, strict=True)),
-        [*partial.columns(BROKERS).dicts(), *_voters(partial)],
+        [*partial.columns(BROKERS).dicts(), *_voters(partial, facts)],
         [(address, node) for address, node in fetchers if node is not None],
         {address for address, talks in zip(addresses, talking_at, strict=True) if not talks},
         set(zip(*map(at_controllers.values, ADDRESS), strict=True)),
     )
 
 
-def _voters(partial: Partial) -> Iterator[dict[str, Any]]:
+def _voters(partial: Partial, facts: ConnectionFacts) -> Iterator[dict[str, Any]]:
     """Yield node id, host and port of the controllers that others call by their node id."""
     voters = partial.columns(VOTERS)
-    if not voters.rows:
-        return
-    facts = read_connection_facts(partial)
     rows = facts.rows(voters)
     addresses = (facts.column_at(name, rows).to_pylist() for name in ADDRESS)
     for node, host, port in zip(voters.values("node_id"), *addresses, strict=True):
@@ -109,7 +107,7 @@ class SignalContext:
         columns = self.facts.columns
         self.addresses, self.address = _addresses(columns)
         self.talks = talking(columns)
-        self.servers = named_servers(partial, columns)
+        self.servers = named_servers(partial, self.facts)
         self._shared: dict[Callable[[SignalContext], Any], Any] = {}
         self._rows: dict[tuple[PartialTable, tuple[str, ...]], list[dict[str, Any]]] = {}
         self._named_columns: dict[PartialTable, NamedColumns] = {}

@@ -6,11 +6,7 @@ from kdissect.report.partials import merge, summarise
 from kdissect.report.timeline.count_side_tables import (
     EVENTS,
     count_events,
-    count_replica_states,
-    count_shares,
-    count_shutdowns,
     count_side_tables,
-    count_voters,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.tables.schemas import (
@@ -54,21 +50,21 @@ def test_events_need_no_exchanges_and_add_up_in_any_batches():
 def test_nothing_is_counted_of_empty_tables():
     empty = {"group_events": GROUP_EVENTS.empty_table(), "replica_sets": REPLICA_SETS.empty_table()}
     assert count_events(empty) == count_events({}) == {}
-    assert count_replica_states(empty) == count_replica_states({}) == {}
+    assert count_side_tables(empty) == {}
     nothing = {"share_acknowledgements": SHARE_ACKNOWLEDGEMENTS.empty_table()}
-    assert count_shares(nothing) == count_shares({}) == {}
+    assert count_side_tables(nothing) == {}
     unasked = {"shutdown_requests": SHUTDOWN_REQUESTS.empty_table()}
-    assert count_shutdowns(unasked) == count_shutdowns({}) == {}
+    assert count_side_tables(unasked) == {}
     uncalled = {"addressed_voters": ADDRESSED_VOTERS.empty_table()}
-    assert count_voters(uncalled) == count_voters({}) == {}
-    assert count_side_tables(empty | nothing | unasked | uncalled) == {}
+    assert count_side_tables(uncalled) == {}
+    assert count_side_tables(empty | nothing | unasked | uncalled) == count_side_tables({}) == {}
 
 
 def test_a_replica_set_is_one_row_however_often_it_is_told():
     told = [
         {"partition": 1, "leader_id": 2, "messages": 1, "first_ns": time, "last_ns": time} for time in (7, 3)
     ]
-    (rows,) = count_replica_states({"replica_sets": pa.Table.from_pylist(told, REPLICA_SETS)}).values()
+    (rows,) = count_side_tables({"replica_sets": pa.Table.from_pylist(told, REPLICA_SETS)}).values()
     (row,) = rows.to_pylist()
     assert (row["leader_id"], row["messages"], row["first_ns"], row["last_ns"]) == (2, 2, 3, 7)
 
@@ -77,7 +73,7 @@ def test_acknowledgements_add_up_by_second_and_kind_with_the_host_of_their_conne
     row = {"connection": 7, "group_id": "queue", "kind": "release", "records": 2, "deliveries": 0}
     told = [row | {"time_ns": time} for time in (3, 5, 2_000_000_000)]
     tables = {"share_acknowledgements": pa.Table.from_pylist(told, SHARE_ACKNOWLEDGEMENTS)}
-    (rows,) = count_shares(tables | {"ends": pa.Table.from_pylist([HOSTS], ENDS)}).values()
+    (rows,) = count_side_tables(tables | {"ends": pa.Table.from_pylist([HOSTS], ENDS)}).values()
     first, second = sorted(rows.to_pylist(), key=lambda row: int(row["second"]))
     assert (first["second"], first["records"], first["messages"], first["client_host"]) == (
         0,
@@ -90,7 +86,7 @@ def test_acknowledgements_add_up_by_second_and_kind_with_the_host_of_their_conne
 
 def test_requests_to_end_add_up_by_node_and_second():
     told = [{"node_id": node, "time_ns": time} for node, time in ((2, 5), (2, 3), (3, 4), (2, 2_000_000_000))]
-    (rows,) = count_shutdowns({"shutdown_requests": pa.Table.from_pylist(told, SHUTDOWN_REQUESTS)}).values()
+    (rows,) = count_side_tables({"shutdown_requests": pa.Table.from_pylist(told, SHUTDOWN_REQUESTS)}).values()
     found = [tuple(row[name] for name in ("node_id", "messages", "first_ns")) for row in rows.to_pylist()]
     assert sorted(found) == [(2, 1, 2_000_000_000), (2, 2, 3), (3, 1, 4)]
 
@@ -100,7 +96,7 @@ def test_a_controller_is_one_row_for_each_connection_that_calls_it():
         {"node_id": node, "connection": connection} for node, connection in ((5, 1), (5, 1), (6, 1), (5, 2))
     ]
     tables = {"addressed_voters": pa.Table.from_pylist(told, ADDRESSED_VOTERS)}
-    (rows,) = count_voters(tables).values()
+    (rows,) = count_side_tables(tables).values()
     found = [tuple(row[name] for name in ("node_id", "connection", "messages")) for row in rows.to_pylist()]
     assert sorted(found) == [(5, 1, 2), (5, 2, 1), (6, 1, 1)]
     assert count_side_tables(tables).keys() == {"voters"}
