@@ -31,7 +31,7 @@ FIRST_ORDINARY_USER = 1000  # UID_MIN of login.defs(5): accounts below it belong
 ADVICE = "remove it, or set XDG_CACHE_HOME to a directory of your own"
 
 
-class UntrustedCacheError(UserError):
+class UnusableCacheError(UserError):
     """The cache may not be read, or another user could have put code there; the message is one sentence."""
 
 
@@ -39,7 +39,7 @@ def cache_home() -> Path:
     """Return the user's cache directory for kdissect, made if that is possible, and checked.
 
     It is `kdissect` in XDG_CACHE_HOME, which is ignored if it is relative (XDG Base Directory Specification).
-    An own directory that others may read is closed to them. Raise UntrustedCacheError if another user can
+    An own directory that others may read is closed to them. Raise UnusableCacheError if another user can
     write there, or if this one may not read it.
     """
     chosen = os.environ.get("XDG_CACHE_HOME", "")
@@ -70,7 +70,7 @@ def is_private(path: Path) -> bool:
 
 
 def check_private(path: Path) -> None:
-    """Raise UntrustedCacheError unless a directory is the user's own, readable, and nobody else's to replace.
+    """Raise UnusableCacheError unless a directory is the user's own, readable, and nobody else's to replace.
 
     A missing directory is not checked.
     """
@@ -82,7 +82,7 @@ def check_private(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except PermissionError as error:  # root made it for itself in the home of this user, say
-        raise UntrustedCacheError(f"this user may not read the cache {path}: {ADVICE}") from error
+        raise UnusableCacheError(f"this user may not read the cache {path}: {ADVICE}") from error
     except OSError as error:
         if error.errno != errno.ELOOP:  # links that lead round lead to nothing
             raise
@@ -108,13 +108,13 @@ def _check_parent(path: Path) -> None:
     found, user = path.lstat(), os.geteuid()
     system = 0 if user == 0 else FIRST_ORDINARY_USER - 1
     if found.st_uid != user and found.st_uid > system:
-        raise UntrustedCacheError(
+        raise UnusableCacheError(
             f"{path}, which leads to the cache, belongs to {_user(found.st_uid)}, who could put code there: "
             "set XDG_CACHE_HOME to a directory of your own"
         )
     sticky = found.st_mode & stat.S_ISVTX  # nobody renames what is not his own
     if not stat.S_ISLNK(found.st_mode) and not sticky and _others_write(found):
-        raise UntrustedCacheError(
+        raise UnusableCacheError(
             f"other users may replace what is in {path}, which leads to the cache: "
             "set XDG_CACHE_HOME to a directory of your own"
         )
@@ -125,11 +125,11 @@ def _check_own(path: Path) -> None:
     try:
         found = os.fstat(file)
         if found.st_uid not in (os.geteuid(), 0):
-            raise UntrustedCacheError(
+            raise UnusableCacheError(
                 f"the cache {path} belongs to {_user(found.st_uid)}, who could put code there: {ADVICE}"
             )
         if _others_write(found):
-            raise UntrustedCacheError(
+            raise UnusableCacheError(
                 f"other users may write to the cache {path} and could put code there: {ADVICE}"
             )
     finally:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kdissect.cache_directory import UntrustedCacheError, cache_home
+from kdissect.cache_directory import UnusableCacheError, cache_home
 
 ARCHIVE = "kdissect.zip"
 PACKAGE = Path(__file__).parents[0]
@@ -38,10 +38,10 @@ def pack(folder: Path) -> Path:
 def unpacked(archive: Path) -> Path:
     """Return the folder of the package that is in an archive, unpacked on this machine."""
     name = f"package-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
-    with suppress(OSError, RuntimeError, UntrustedCacheError):  # no home, or none that may be written to
+    with suppress(OSError, RuntimeError, UnusableCacheError):  # no home, or none that may be written to
         return _unpack(archive, cache_home() / name)
     for place in (Path.cwd(), Path(tempfile.gettempdir())):
-        with suppress(OSError, UntrustedCacheError):
+        with suppress(OSError, UnusableCacheError):
             # Compiled kernels go there too.
             os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="kdissect-", dir=place)
             return _unpack(archive, cache_home() / name)

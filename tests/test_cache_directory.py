@@ -12,7 +12,7 @@ import pytest
 
 from kdissect import cache_directory
 from kdissect.cache_directory import (
-    UntrustedCacheError,
+    UnusableCacheError,
     cache_home,
     check_private,
     mark_used,
@@ -57,14 +57,14 @@ def test_one_that_others_could_read_is_closed(home: Path) -> None:
 
 def test_one_that_others_can_write_to_is_refused(home: Path) -> None:
     cache_home().chmod(0o777)
-    with pytest.raises(UntrustedCacheError, match="other users may write to the cache"):
+    with pytest.raises(UnusableCacheError, match="other users may write to the cache"):
         cache_home()
 
 
 def test_a_directory_on_the_way_that_others_can_write_to_is_refused(home: Path) -> None:
     cache_home()
     home.chmod(0o777)
-    with pytest.raises(UntrustedCacheError, match="may replace what is in"):
+    with pytest.raises(UnusableCacheError, match="may replace what is in"):
         cache_home()
     home.chmod(0o1777)  # as /tmp: nobody renames what belongs to others
     cache_home()
@@ -76,7 +76,7 @@ def test_a_group_of_others_is_not_trusted(home: Path) -> None:
         pytest.skip("only root gives a directory to a foreign group")
     os.chown(home, 0, OTHER)
     home.chmod(0o775)
-    with pytest.raises(UntrustedCacheError):
+    with pytest.raises(UnusableCacheError):
         cache_home()
 
 
@@ -106,18 +106,18 @@ def test_a_link_of_another_user_to_a_cache_is_refused(tmp_path: Path) -> None:
     with directory_for_all() as shared:
         (tmp_path / "kdissect").mkdir(mode=0o700)
         as_other("import os, sys; os.symlink(*sys.argv[1:])", tmp_path, shared / "cache")
-        with pytest.raises(UntrustedCacheError, match="belongs to user"):
+        with pytest.raises(UnusableCacheError, match="belongs to user"):
             check_private(shared / "cache" / "kdissect")
 
 
 READ_AS_OTHER = """
 import os, sys
 from pathlib import Path
-from kdissect.cache_directory import UntrustedCacheError, check_private
+from kdissect.cache_directory import UnusableCacheError, check_private
 os.setuid(int(sys.argv[1]))
 try:
     check_private(Path(sys.argv[2]))
-except UntrustedCacheError as error:
+except UnusableCacheError as error:
     print(error)
 """
 
@@ -159,7 +159,7 @@ def test_each_link_of_a_chain_lies_on_the_way(aim: str, home: Path) -> None:
     (home / "first").symlink_to(aim.format(home))
     check_private(home / "first" / "kdissect")
     (home / "open").chmod(0o777)
-    with pytest.raises(UntrustedCacheError, match=f"may replace what is in {home}/open"):
+    with pytest.raises(UnusableCacheError, match=f"may replace what is in {home}/open"):
         check_private(home / "first" / "kdissect")
 
 
