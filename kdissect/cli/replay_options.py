@@ -104,7 +104,7 @@ def speed(text: str) -> float:
     return value
 
 
-def some_time(text: str) -> int:
+def positive_duration(text: str) -> int:
     """Read a duration above 0, in nanoseconds."""
     duration_ns = duration_argument(text)
     if not duration_ns:
@@ -264,7 +264,7 @@ SAFETY_LIMITS = (
     Option("--max-mbps", positive, "N", "megabytes per second"),
     Option("--max-bytes", size_argument, "N", "total bytes of a pass, such as 2g"),
     Option("--max-connections", number, "N", "captured connections that are replayed at a time"),
-    Option("--max-duration", some_time, "TIME", "duration of a pass"),
+    Option("--max-duration", positive_duration, "TIME", "duration of a pass"),
     Option(
         "--max-errors",
         share,
@@ -274,7 +274,7 @@ SAFETY_LIMITS = (
     ),
     Option(
         "--answer-deadline",
-        some_time,
+        positive_duration,
         "TIME",
         "how long to wait for a response (default: 30s)",
         DEFAULT_DEADLINE_NS,

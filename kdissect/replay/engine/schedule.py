@@ -87,11 +87,7 @@ class DueTimes:
     def __init__(self, schedule: Schedule, items: Sequence[ReplayItem], max_gap_ns: int | None) -> None:
         """Pauses between `items` are at most `max_gap_ns` long; None: as long as they are."""
         self._schedule = dataclasses.replace(schedule, start_ns=0)
-        self._begin_ns, self._speed, self._ramps = (
-            schedule.captured_start_ns,
-            schedule.speed,
-            schedule.ramp_ns > 0,
-        )
+        self._begin_ns, self._speed = schedule.captured_start_ns, schedule.speed
         self._at_once = schedule.pace is Pace.ASAP
         self._behind_ns, self._removed_ns = array("q"), array("q")  # times behind shortened gaps, in order
         if max_gap_ns is None or schedule.pace is Pace.ASAP:
@@ -112,8 +108,7 @@ class DueTimes:
             captured_ns = self._shortened(captured_ns)
         if captured_ns <= self._begin_ns:
             return 0
-        passed = (captured_ns - self._begin_ns) / self._speed
-        return self._schedule.elapsed_ns(passed) if self._ramps or passed > LONGEST_NS else round(passed)
+        return self._schedule.elapsed_ns((captured_ns - self._begin_ns) / self._speed)
 
     def gap_ns(self, item: ReplayItem) -> int:
         """Return for how long the client of a request thought, of what is left of the gaps."""
