@@ -5,26 +5,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_response
-from kdissect.spark import tasks
 from kdissect.tables import replica_sets
 from kdissect.tables.anonymize import Pseudonyms
-from kdissect.tables.build import dissect_batches
 from tests.helpers.told_capture import T0_MS, Story
 from tests.helpers.told_metadata import tell
+from tests.helpers.told_tables import told_table
 
 ALL = (1, 2, 3)
 
 
 def told(story: Story, tmp_path: Path) -> pa.Table:
     """Return the rows that the messages of a story lead to."""
-    seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
-    pieces = list(tasks.scan_step([pa.record_batch({"split": [0]})], seen.splits, ()))
-    batches = dissect_batches(pieces, seen.splits, wanted=("replica_sets",))
-    return pa.Table.from_batches([tables["replica_sets"] for tables in batches if "replica_sets" in tables])
+    return told_table(story, tmp_path, "replica_sets")
 
 
 def test_the_same_response_is_decoded_once_and_dated_by_both(tmp_path: Path, monkeypatch: Any) -> None:

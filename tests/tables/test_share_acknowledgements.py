@@ -5,26 +5,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.spark import tasks
 from kdissect.tables.anonymize import Pseudonyms
-from kdissect.tables.build import dissect_batches
 from kdissect.text import format_uuid
 from tests.helpers.told_capture import Story
 from tests.helpers.told_shares import ACCEPTED, REFUSED, RELEASED, TOPIC_ID, share_fetch
+from tests.helpers.told_tables import told_table
 
 GAP, RENEWAL = 0, 4
 
 
 def told(story: Story, tmp_path: Path) -> pa.Table:
     """Return the rows that the messages of a story lead to."""
-    seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
-    pieces = list(tasks.scan_step([pa.record_batch({"split": [0]})], seen.splits, ()))
-    name = "share_acknowledgements"
-    batches = dissect_batches(pieces, seen.splits, wanted=(name,))
-    return pa.Table.from_batches([tables[name] for tables in batches if name in tables])
+    return told_table(story, tmp_path, "share_acknowledgements")
 
 
 def kinds(rows: pa.Table) -> dict[Any, int]:

@@ -3,25 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.spark import tasks
-from kdissect.tables.build import dissect_batches
 from tests.helpers.told_capture import Story
 from tests.helpers.told_cluster import ask_controller, heartbeat
+from tests.helpers.told_tables import told_table
 
 
 def asked(story: Story, tmp_path: Path) -> list[dict[str, Any]]:
     """Return the rows that the messages of a story lead to."""
-    seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
-    pieces = list(tasks.scan_step([pa.record_batch({"split": [0]})], seen.splits, ()))
-    name = "shutdown_requests"
-    batches = dissect_batches(pieces, seen.splits, wanted=(name,))
-    return pa.Table.from_batches([tables[name] for tables in batches if name in tables]).to_pylist()
+    return told_table(story, tmp_path, "shutdown_requests").to_pylist()
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
