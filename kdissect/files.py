@@ -225,7 +225,8 @@ def write_atomically(path: Path, text: str) -> None:
 class ScratchDirectory:
     """A directory for temporary files at `path`, until `end` or the end of a `with`.
 
-    Those of killed runs are removed first.
+    Those of killed runs are removed first. A child process that inherits the descriptor `lock` keeps the
+    directory for as long as it runs.
     """
 
     def __init__(self) -> None:
@@ -243,6 +244,7 @@ class ScratchDirectory:
             self.path.rmdir()  # without a lock no later run would remove it
             raise
         self._lock = FileLock(made)
+        self.lock = made
         early.rename(self.path / LOCK)  # no other run sees it before it is locked
 
     def end(self) -> None:

@@ -145,8 +145,9 @@ def parsed_here(query: str) -> Iterator[tuple[Any, Any]]:
     from py4j.protocol import Py4JJavaError
 
     java = find_java()
-    with ScratchDirectory() as home, _errors_of_py4j():
-        process = JvmGateway(JvmLaunch(java, home, HEAP), None)
+    scratch = ScratchDirectory()
+    with scratch as home, _errors_of_py4j():
+        process = JvmGateway(JvmLaunch(java, home, HEAP, locks=(scratch.lock,)), None)
         try:
             port, secret = process.address()
             gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))

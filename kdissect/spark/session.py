@@ -96,6 +96,7 @@ class Engine:
                     settings.local,
                     settings.spark_confs(),
                     queries=settings.kind is not RunKind.RDD,
+                    locks=(engine._scratch.lock,),
                 )
                 if settings.local and is_on(Shortcut.CLASS_DATA_SHARING):
                     options = launch.options()

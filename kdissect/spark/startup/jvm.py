@@ -110,6 +110,12 @@ class JvmLaunch:
     confs: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     queries: bool = True
+    locks: tuple[int, ...] = ()
+    """Descriptors that the JVM inherits: the lock of its directory.
+
+    If this process is killed, the directory stays until the JVM has ended. A JVM that loses it while it
+    starts would never end: its main thread dies, and the others run on.
+    """
 
     @property
     def log(self) -> Path:
@@ -224,6 +230,7 @@ class JvmGateway:
                 stdout=log,
                 stderr=log,
                 env=launch.child_environment(),
+                pass_fds=launch.locks,
                 # Ctrl-C is meant for this process, which then ends the JVM. In a session of its own, Linux
                 # would weigh the JVM alone, and `nice kdissect` would not slow it down: sched(7).
                 process_group=0,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdissect.files import ScratchDirectory
 from kdissect.spark.failures import (
     explain,
 )
@@ -54,6 +55,25 @@ def test_the_jvm_stays_in_the_session_and_gets_no_interrupt_of_it(tmp_path: Path
         assert found == (os.getsid(0), gateway.process.pid)
     finally:
         gateway.kill()
+
+
+def test_a_directory_stays_until_its_jvm_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run was killed, and the next one finds its directory: the JVM needs it, or would never end."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    waits = tmp_path / "java"
+    waits.write_text("#!/bin/sh\nread line\n")
+    waits.chmod(0o700)
+    killed = ScratchDirectory()
+    started = replace(launch(killed.path), java=Java(waits, "17.0.1"), locks=(killed.lock,))
+    gateway = JvmGateway(started, None)
+    killed._lock.end()
+    try:
+        ScratchDirectory().end()
+        assert killed.path.exists()
+    finally:
+        gateway.kill()
+    ScratchDirectory().end()
+    assert not killed.path.exists()
 
 
 def test_a_local_run_starts_the_gateway_and_others_submit(tmp_path: Path) -> None:
