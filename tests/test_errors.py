@@ -57,7 +57,7 @@ def test_any_other_exception_is_a_failure(
         "spark.startup.java:JavaMissingError",
         "spark.connect:ConnectError",
         "spark.failures:DiskFullError",
-        "spark.startup.switch:StartupSwitchError",
+        "startup_switch:StartupSwitchError",
         "cli.context:NothingToReportError",
     ],
 )

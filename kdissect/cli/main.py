@@ -22,7 +22,7 @@ from kdissect.jit import kernel_cache
 from kdissect.memory import choose_allocator, collect_seldom
 from kdissect.spark.startup.block_unused import block_unused
 from kdissect.spark.startup.quick_exit import quick_exit
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 from kdissect.text import escape_control
 
 WITHOUT_END = ("watch",)

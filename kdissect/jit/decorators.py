@@ -16,6 +16,9 @@ from kdissect.cache_directory import check_private
 from kdissect.jit import kernel_cache
 from kdissect.jit.inner_code import SELDOM, THIN, make_no_inner_code, make_one_version
 from kdissect.jit.kernel_cache import forget_damaged_files, ignore_location
+from kdissect.jit.late_bitcode import parse_bitcode_late
+from kdissect.jit.late_registries import fill_registries_late
+from kdissect.startup_switch import Shortcut, is_on
 
 
 @cache
@@ -29,6 +32,10 @@ def _numba() -> Any:
     ignore_location(caching)
     make_no_inner_code()
     make_one_version()
+    if is_on(Shortcut.LATE_BITCODE):
+        parse_bitcode_late()
+    if is_on(Shortcut.LATE_REGISTRIES):
+        fill_registries_late()
     return numba
 
 

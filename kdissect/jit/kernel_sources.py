@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from kdissect.files import write_atomically
@@ -20,6 +20,7 @@ from kdissect.files import write_atomically
 # As Numba names it: a path through `..` is the same place.
 PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 COMPILER = "kdissect.jit."  # the package that compiles kernels, and has instructions for them
+COMPILERS = "numpy", "numba"  # of other people, whose versions count
 KERNEL_SIGNS = (b"@jit", b"@row_type")
 IMPORT = re.compile(rb"^[ \t]*from (kdissect[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
@@ -30,14 +31,14 @@ DIGITS = 16  # of a digest, in the name of a file
 
 def known_digest(cache: Path) -> str:
     """Return the digest of what compiled kernels depend on. The directory `cache` keeps it for later runs."""
-    state = _digest(f"{name} {size} {changed}" for name, size, changed in sorted(_state(str(PACKAGE))))
-    dependencies = _dependencies()
-    memo = cache / f"sources-{_digest([str(PACKAGE), *dependencies])}.json"
+    files = [*_sources(str(PACKAGE)), *_compiler_sources()]
+    state = _digest(f"{name} {size} {changed}" for name, size, changed in sorted(files))
+    memo = cache / f"sources-{_digest([str(PACKAGE), *_surroundings()])}.json"
     with suppress(OSError, ValueError):
         known = json.loads(memo.read_bytes())
         if isinstance(known, dict) and known.get("state") == state:
             return str(known["digest"])
-    digest = digest_of(package_sources(), dependencies)
+    digest = digest_of(package_sources(), _dependencies())
     with suppress(OSError):
         memo.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(memo, json.dumps({"state": state, "digest": digest}))
@@ -54,24 +55,39 @@ def digest_of(sources: Mapping[str, bytes], dependencies: list[str]) -> str:
 
 
 def _dependencies() -> list[str]:
+    from importlib.metadata import version  # late: it takes 0.01 s, for which Java would wait in each start
+
+    return [*map(version, COMPILERS), *_surroundings()]
+
+
+def _surroundings() -> list[str]:
     from kdissect.limits import LIMITS_VARIABLE  # the import raises LimitsError if the variable is wrong
 
-    return [sys.version, version("numpy"), version("numba"), os.environ.get(LIMITS_VARIABLE, "")]
+    return [sys.version, os.environ.get(LIMITS_VARIABLE, "")]
 
 
 def _digest(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:DIGITS]
 
 
-def _state(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, size and time of change (ns) of each source."""
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Yield path, size and time of change (ns) of each source in a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _state(entry.path)
+                yield from _sources(entry.path)
             elif entry.name.endswith(".py"):
                 state = entry.stat()
                 yield entry.path, state.st_size, state.st_ctime_ns
+
+
+def _compiler_sources() -> Iterator[tuple[str, int, int]]:
+    """Yield the same of a file of each package of COMPILERS, which another version replaces."""
+    for name in COMPILERS:
+        found = find_spec(name)
+        if found is not None and found.origin is not None:
+            state = os.stat(found.origin)
+            yield found.origin, state.st_size, state.st_ctime_ns
 
 
 def package_sources() -> dict[str, bytes]:

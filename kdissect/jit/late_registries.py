@@ -10,10 +10,9 @@ from typing import Any
 
 
 def fill_registries_late() -> None:
-    """Make Numba fill its registries when something is compiled, and prepare it to load kernels."""
+    """Make Numba fill its registries when something is compiled."""
     runtime: Any = import_module("numba.core.runtime").rtsys
     kernels: Any = import_module("numba.core.caching").Cache
-    registry: Any = import_module("numba.core.registry")
 
     def load_overload(self: Any, signature: Any, context: Any) -> Any:
         runtime.initialize(context)
@@ -21,4 +20,3 @@ def fill_registries_late() -> None:
             return self._load_overload(signature, context)
 
     kernels.load_overload = load_overload
-    runtime.initialize(registry.cpu_target.target_context)

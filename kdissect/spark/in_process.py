@@ -14,7 +14,7 @@ from kdissect.jit import kernel_cache
 from kdissect.spark.scratch_engine import ScratchEngine
 from kdissect.spark.spark_settings import LOCAL_MASTER, SparkSettings
 from kdissect.spark.startup.java import find_java
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -41,7 +41,7 @@ from kdissect.spark.startup.prefork import (
     can_prefork,
     fits_socket,
 )
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

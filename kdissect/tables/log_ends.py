@@ -55,7 +55,9 @@ def move_ends(old: Int64s, new: Int64s) -> None:
     """Enter everything from one table into a larger one."""
     for row in range(len(old)):
         if old[row, KEY] != UNKNOWN:
-            new[_slot(new, old[row, KEY])] = old[row]
+            slot = _slot(new, old[row, KEY])
+            for column in range(WIDTH):
+                new[slot, column] = old[row, column]
 
 
 @jit

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kdissect.spark.startup.switch import DEFAULT, PLAIN, STARTUP_VARIABLE, Shortcut
+from kdissect.startup_switch import DEFAULT, PLAIN, STARTUP_VARIABLE, Shortcut
 from tests.bench.archives import await_archives
 from tests.bench.commands import compile_modules
 from tests.helpers.command import COMMAND, environment

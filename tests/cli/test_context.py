@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kdissect.cli.context import reason_for_no_report
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 from tests.helpers.command import assert_one_sentence, environment, kdissect
 from tests.helpers.command_here import kdissect_here
 

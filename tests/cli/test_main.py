@@ -32,7 +32,6 @@ class Interrupts:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupts)
 from kdissect.cli import main
-from tests.helpers.tiers import thorough_after
 sys.exit(main(["schema", "Fetch"]))
 """
 """The start of the installed command, with a Ctrl-C when it looks for a module."""
@@ -40,7 +39,13 @@ sys.exit(main(["schema", "Fetch"]))
 
 @pytest.mark.parametrize(
     "module",
-    ["kdissect.cli.main", "argparse", "kdissect.files", "kdissect.cli.watch_options", "kdissect.cli.schema"],
+    [
+        "kdissect.cli.main",
+        "argparse",
+        "kdissect.files",
+        "kdissect.cli.payload_options",
+        "kdissect.cli.schema",
+    ],
 )
 def test_an_interrupt_of_the_imports_is_no_traceback(module: str) -> None:
     done = subprocess.run(

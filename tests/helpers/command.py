@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import kdissect as package
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 
 COMMAND = (sys.executable, "-P", "-m", "kdissect")
 WITHOUT_SPARK = {STARTUP_VARIABLE: "+in_process"}

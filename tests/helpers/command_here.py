@@ -19,7 +19,7 @@ from kdissect.cli import context
 from kdissect.cli.main import main
 from kdissect.files import ScratchDirectory
 from kdissect.spark.session import Engine
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 
 STARTUP = "+in_process,-block_unused,-uncompiled_first_run"
 """Figures are made without Spark, and nothing is switched off that other tests of this process need."""

@@ -7,7 +7,7 @@ import pytest
 from kdissect.spark.in_process import InProcessEngine, runs_in_process
 from kdissect.spark.spark_settings import SparkSettings
 from kdissect.spark.startup.java import JavaMissingError
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 from kdissect.streams.tls.keylog import KeyLog
 from tests.helpers.command import WITHOUT_SPARK, kdissect
 from tests.helpers.tiers import thorough_after

@@ -60,7 +60,11 @@ def test_a_partition_with_most_of_a_capture_is_lonely(
 @pytest.mark.parametrize(
     ("size", "connections", "cores", "partitions"),
     [
-        (1, 1, 2, 2),
+        (1, 1, 2, 1),
+        (16 << 20, 500, 2, 1),
+        (16 << 20, 501, 2, 2),
+        (17 << 20, 1, 2, 2),
+        (0, 0, 2, 2),
         (8 << 30, 100, 2, 2),
         (16 << 30, 100, 2, 4),
         (16 << 30, 100, 3, 6),

@@ -6,8 +6,6 @@ All readable bytes are returned; then, if the stream is cut off or damaged, Brok
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
-import zstandard
-
 PIECE_BYTES = 1 << 20  # at most this much is decompressed at a time
 ZSTD_INPUT_BYTES = 1 << 10  # input at a time, since a zstd block of 4 bytes may stand for 128 KiB
 
@@ -47,6 +45,8 @@ def _last_of(inflate: "zlib._Decompress") -> Iterator[bytes]:
 
 def unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Return the bytes of a zstd stream (RFC 8878)."""
+    import zstandard  # noqa: PLC0415 - Java would wait for it in the start of each run
+
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     frame = decompressor.decompressobj()
     begun = False

@@ -58,9 +58,13 @@ class Program(NamedTuple):
     paths: tuple[str, ...]
 
 
-FIXED_SIZES = {Op.SKIP, Op.FIXED, Op.INTEGER, Op.ERROR}
-JUMPS = {Op.ARRAY: 2} | dict.fromkeys((Op.NEXT, Op.OPTION, Op.TAGS, Op.TAG, Op.END_TAG, Op.FALLBACK), 1)
-"""The number that is a row, counted from 1; that of CASE is its second one, too."""
+# Keys are members of `Op`, and rows have their numbers, which are equal to them.
+FIXED_SIZES: frozenset[int] = frozenset({Op.SKIP, Op.FIXED, Op.INTEGER, Op.ERROR})
+JUMPS: dict[int, int] = {
+    **dict.fromkeys((Op.NEXT, Op.OPTION, Op.TAGS, Op.TAG, Op.END_TAG, Op.FALLBACK), 1),
+    **dict.fromkeys((Op.ARRAY, Op.CASE), 2),
+}
+"""The number that is a row, counted from 1."""
 
 
 def with_blocks(program: Program) -> Program:
@@ -69,15 +73,15 @@ def with_blocks(program: Program) -> Program:
     A block is checked once. If its bytes are not all there, its rows are run one by one, so that a fault
     names the field that has it.
     """
-    rows = [list(row) for row in program.table.tolist()]
-    jumps = JUMPS | {Op.CASE: 2}
-    targets = {row[jumps[Op(row[0])]] for row in rows if Op(row[0]) in jumps}
+    rows: list[list[int]] = program.table.tolist()
+    targets = {row[JUMPS[row[0]]] for row in rows if row[0] in JUMPS}
+    stops = _ends_of_runs(rows, targets)
     place_of: list[int] = []
     made: list[list[int]] = []
     paths: list[str] = []
     for number, row in enumerate(rows):
-        stop = _end_of_run(rows, number, targets)
-        follows = number > 0 and number not in targets and Op(rows[number - 1][0]) in FIXED_SIZES
+        stop = stops[number]
+        follows = number > 0 and number not in targets and rows[number - 1][0] in FIXED_SIZES
         place_of.append(len(made))
         if stop - number > 1 and not follows:
             size = sum(abs(one[1]) for one in rows[number:stop])
@@ -87,17 +91,18 @@ def with_blocks(program: Program) -> Program:
         paths.append(program.paths[number])
     place_of.append(len(made))
     for row in made:
-        if Op(row[0]) in jumps:
-            row[jumps[Op(row[0])]] = place_of[row[jumps[Op(row[0])]]]
+        if row[0] in JUMPS:
+            row[JUMPS[row[0]]] = place_of[row[JUMPS[row[0]]]]
     return Program(np.array(made, np.int64), tuple(paths))
 
 
-def _end_of_run(rows: list[list[int]], first: int, targets: set[int]) -> int:
-    """Return the row behind the fields of a fixed size that follow each other from a row on."""
-    stop = first
-    while stop < len(rows) and Op(rows[stop][0]) in FIXED_SIZES and (stop == first or stop not in targets):
-        stop += 1
-    return stop
+def _ends_of_runs(rows: list[list[int]], targets: set[int]) -> list[int]:
+    """Return for each row the one behind the fields of a fixed size that follow each other from it on."""
+    stops = [*range(len(rows) + 1)]
+    for number in reversed(range(len(rows))):
+        if rows[number][0] in FIXED_SIZES:
+            stops[number] = number + 1 if number + 1 in targets else max(number + 1, stops[number + 1])
+    return stops
 
 
 def show(program: Program) -> str:

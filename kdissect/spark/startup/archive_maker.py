@@ -23,7 +23,7 @@ from kdissect.spark.startup import linked_functions
 from kdissect.spark.startup.class_data_sharing import ArchiveFiles
 from kdissect.spark.startup.function_jar import write_function_jar
 from kdissect.spark.startup.linked_functions import LinkedFunctions
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 
 PATIENCE_SECONDS = 300  # for a command, and for a JVM
 NAME = re.compile(r"[\w$/-]+(?= |$)")

@@ -26,7 +26,7 @@ from kdissect.background_program import start_program
 from kdissect.cache_directory import is_old, mark_used, remove_old
 from kdissect.files import write_atomically
 from kdissect.spark.startup.java import Java
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 MAKER = "kdissect.spark.startup.archive_maker"
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.lean_context import lean_environment, lean_options
 from kdissect.spark.startup.prefork import SOCKET
 from kdissect.spark.startup.short_class_path import local_jars
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
 _OPENED = (
@@ -207,6 +208,7 @@ class JvmLaunch:
         return [word for pair in pairs for word in ("--conf", pair)] + ["pyspark-shell"]
 
 
+@cache
 def spark_jars() -> Sequence[Path]:
     """Return the jars of the installed pyspark, without importing it. Raise GatewayError if there is none."""
     spec = find_spec("pyspark")

@@ -19,7 +19,7 @@ reaches this process as an exception, or is printed by Java itself. KDISSECT_DEB
 from typing import TYPE_CHECKING
 
 from kdissect.errors import is_debugging
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

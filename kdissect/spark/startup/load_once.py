@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kdissect.jit import kernel_cache
 from kdissect.memory import loading
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 MODULES = (
     "kdissect.spark.jobs",
@@ -39,19 +39,15 @@ def set_up_numba() -> None:
     """Make Numba ready to load kernels, unless they run uncompiled.
 
     Numba does this when the first kernel is called: it prepares what counts references to arrays, and imports
-    what its compiler knows of Python and NumPy.
+    what its compiler knows of Python and NumPy, unless that waits (`jit.late_registries`).
     """
     if os.environ.get(kernel_cache.SWITCH) == "0":
         return
     import numpy.ma  # noqa: F401 - Numba asks whether an array is masked, so each process would load it
     from numba.core.registry import cpu_target
+    from numba.core.runtime.nrt import rtsys
 
-    from kdissect.jit.late_bitcode import parse_bitcode_late
-    from kdissect.jit.late_registries import fill_registries_late
-
-    if is_on(Shortcut.LATE_BITCODE):
-        parse_bitcode_late()
     if is_on(Shortcut.LATE_REGISTRIES):
-        fill_registries_late()
+        rtsys.initialize(cpu_target.target_context)
     else:
         cpu_target.target_context.refresh()

@@ -26,7 +26,7 @@ from kdissect.jit import kernel_cache
 from kdissect.memory import loading
 from kdissect.spark.startup import load_once
 from kdissect.spark.startup.hand_over import LENGTH, PIPES, TAKEN
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 SOCKET = "standby"  # its name in the directory of the run
 LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less

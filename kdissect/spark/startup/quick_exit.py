@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from kdissect.spark.startup.switch import Shortcut, is_on
+from kdissect.startup_switch import Shortcut, is_on
 
 
 def quick_exit(code: int) -> None:

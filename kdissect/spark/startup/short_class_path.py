@@ -8,7 +8,7 @@ for Kubernetes, YARN, Hive, graphs and machine learning, what only those need, a
 systems.
 """
 
-import platform
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,4 +57,4 @@ def local_jars(jars: Sequence[Path], queries: bool) -> list[Path]:
 
 def _is_foreign(name: str) -> bool:
     native = re.search(r"-(linux|osx|windows)-\w+\.jar$", name)
-    return native is not None and SYSTEMS[native[1]] != platform.system()
+    return native is not None and SYSTEMS[native[1]] != os.uname().sysname

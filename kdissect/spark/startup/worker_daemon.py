@@ -16,7 +16,7 @@ def main() -> None:
     # Imported late: handing over needs none of this, and the job waits for it.
     from kdissect.spark.startup.block_unused import block_unused
     from kdissect.spark.startup.prefork import preload
-    from kdissect.spark.startup.switch import Shortcut, is_on
+    from kdissect.startup_switch import Shortcut, is_on
 
     if is_on(Shortcut.BLOCK_UNUSED):
         block_unused()

@@ -14,7 +14,7 @@ from kdissect.spark.startup.lean_context import (
     lean_settings,
     leave_out_scopes,
 )
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 
 
 class Properties:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kdissect.spark.startup.switch import STARTUP_VARIABLE
+from kdissect.startup_switch import STARTUP_VARIABLE
 from tests.helpers.command import environment
 
 ENDING = """

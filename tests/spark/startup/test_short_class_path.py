@@ -1,6 +1,7 @@
 """The class path of a local run: without what only clusters, Hive and other systems need."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,9 +28,9 @@ def test_queries_need_more() -> None:
 
 def test_native_code_of_other_systems_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     jars = ("netty-native-epoll-4.2-linux-x86_64.jar", "netty-native-kqueue-4.2-osx-x86_64.jar")
-    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(sysname="Linux"))
     assert kept(*jars) == ["netty-native-epoll-4.2-linux-x86_64.jar"]
-    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(sysname="Darwin"))
     assert kept(*jars) == ["netty-native-kqueue-4.2-osx-x86_64.jar"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.spark.startup.switch import (
+from kdissect.startup_switch import (
     DEFAULT,
     STARTUP_VARIABLE,
     Shortcut,

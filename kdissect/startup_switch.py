@@ -1,6 +1,6 @@
 """The one switch of all start-up shortcuts: the environment variable KDISSECT_STARTUP.
 
-Every module beside this one saves a part of the start-up time, and each asks here whether it may.
+Modules of `spark.startup` and of `jit` each save a part of the start-up time, and ask here whether they may.
 `KDISSECT_STARTUP=plain` turns all of them off, for whoever looks for a fault;
 `KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are named, and `+in_process` turns on one that is
 off by default. Results are the same in every case. docs/startup.md says what each one saves.
