@@ -179,8 +179,10 @@ def _alone(context: SignalContext, api: Int64s, clients: NamedRows) -> Bools:
 
 def _distinct_rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
     """Yield the rises of a subject: of all requests, and of one API where the others hide it."""
-    apis = np.unique(timed.api[own]).tolist()
-    parts = [own, *(own & (timed.api == api) for api in apis)] if len(apis) > 1 else [own]
+    rows = np.flatnonzero(own)
+    api_of = timed.api[rows]
+    apis = np.unique(api_of).tolist()
+    parts = [rows, *(rows[api_of == api] for api in apis)] if len(apis) > 1 else [rows]
     found: list[Rise] = []
     for part in parts:
         for rise in _rises(timed, part, grid, end_ns, least):
@@ -189,8 +191,8 @@ def _distinct_rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: fl
     yield from sorted(found, key=lambda rise: rise.begin_ns)
 
 
-def _rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
-    step, count, value = timed.step[own], timed.exchanges[own], timed.value[own]
+def _rises(timed: Timed, rows: Int64s, grid: Grid, end_ns: int, least: float) -> Iterator[Rise]:
+    step, count, value = timed.step[rows], timed.exchanges[rows], timed.value[rows]
     series = Series(
         np.bincount(step, count, grid.steps).astype(np.int64),
         np.bincount(step, count * value, grid.steps).astype(np.float64),
@@ -207,11 +209,13 @@ def _rises(timed: Timed, own: Bools, grid: Grid, end_ns: int, least: float) -> I
         while last + 1 < len(segments) and segments[last + 1].mean - before.mean >= ROSE_OCTAVES / 2:
             last += 1
         stop = segments[last].stop
-        begin = _onset(timed, own, (before.mean + after.mean) / 2, after.start)
+        begin = _onset(timed, rows, (before.mean + after.mean) / 2, after.start)
         end = None if stop >= grid.steps else grid.start_ns + stop * grid.step_ns
         lasted = (end_ns if end is None else end) - begin
         if lasted >= LASTED_NS:
-            yield Rise((before.start, before.stop), (after.start, stop), own, begin, end, lasted)
+            rose = np.zeros(len(timed.step), bool)
+            rose[rows] = True
+            yield Rise((before.start, before.stop), (after.start, stop), rose, begin, end, lasted)
 
 
 def _was_normal(earlier: list[Segment], after: Segment, step_ns: int) -> bool:
@@ -222,10 +226,10 @@ def _was_normal(earlier: list[Segment], after: Segment, step_ns: int) -> bool:
     )
 
 
-def _onset(timed: Timed, own: Bools, limit: float, start: int) -> int:
+def _onset(timed: Timed, rows: Int64s, limit: float, start: int) -> int:
     """Return the time of the first slow request from a step on."""
-    slow = own & (timed.value > limit) & (timed.step >= start)
-    return int(timed.first_ns[slow].min()) if slow.any() else int(timed.first_ns[own].min())
+    slow = rows[(timed.value[rows] > limit) & (timed.step[rows] >= start)]
+    return int(timed.first_ns[slow if len(slow) else rows].min())
 
 
 def _reaction(fetches: FollowerFetches, server: str | None, rise: Rise) -> dict[str, int]:

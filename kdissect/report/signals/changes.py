@@ -70,9 +70,12 @@ def find_segments(
         statistic, part = sums.part(min_values)
         if statistic >= min_statistic:
             edges = [0, *part, len(series.values)]
+    best_of: dict[tuple[int, int], tuple[float, int]] = {}
     while len(edges) <= MAX_SEGMENTS:
-        splits = [sums.split(start, stop, min_values) for start, stop in pairwise(edges)]
-        statistic, at = max(splits, default=(0.0, 0))
+        for segment in pairwise(edges):
+            if segment not in best_of:
+                best_of[segment] = sums.split(*segment, min_values)
+        statistic, at = max((best_of[segment] for segment in pairwise(edges)), default=(0.0, 0))
         if statistic < min_statistic:
             break
         edges = sorted([*edges, at])
