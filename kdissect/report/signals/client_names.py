@@ -5,13 +5,12 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kdissect.array_types import Int64s
 from kdissect.protocol.api_keys import (
-    EPOCH_HEARTBEATS,
     GROUP_COMMITS,
     GROUP_MEMBERSHIP,
     INTER_BROKER,
@@ -19,9 +18,9 @@ from kdissect.protocol.api_keys import (
     ApiKey,
 )
 from kdissect.protocol.api_mask import in_apis
-from kdissect.report.aggregate.group_sums import highest_values, lowest_values
-from kdissect.report.aggregate.grouping import Codes, RowGroups, TableColumns, encode, group_rows
+from kdissect.report.aggregate.grouping import Codes, TableColumns, encode, group_rows
 from kdissect.report.aggregate.partial_tables import CALLS, TOPIC_FLOWS, PartialTable
+from kdissect.report.signals.member_lines import HEARTBEATS, MemberLines, find_member_lines
 from kdissect.report.signals.named_rows import NamedRows, client_rows, rows_by_name, topic_rows
 from kdissect.report.signals.server_names import FETCHER
 from kdissect.report.signals.signal_context import SignalContext
@@ -33,7 +32,6 @@ BROKERS_OWN = re.compile(
 )
 """Client ids that brokers have when they talk to each other."""
 
-HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)
 READERS = [ApiKey.FETCH, ApiKey.TXN_OFFSET_COMMIT, *HEARTBEATS]
 TO_COORDINATORS = [*GROUP_MEMBERSHIP, *GROUP_COMMITS]
 
@@ -56,24 +54,6 @@ def stem_of(client_id: str) -> str:
         elif not re.search(r"\d", part) and (len(part) < 5 or re.search("[aeiouy]", part.lower())):
             kept.append(part)
     return "-".join(kept)
-
-
-class MemberLine(NamedTuple):
-    """A connection on which a client sends heartbeats for a group: a member of it, while it lasts.
-
-    `row` is that of the connection among the facts.
-    """
-
-    client: str
-    group: str
-    connection: int
-    row: int
-    first_ns: int
-    last_ns: int
-    leaves_by_heartbeat: bool
-    """True: the member leaves by a heartbeat with an epoch below zero (KIP-848). False: by LeaveGroup."""
-    shares: bool
-    """True: others of its group read the same partitions (KIP-932)."""
 
 
 class ClientFacts:
@@ -127,32 +107,9 @@ class ClientFacts:
         return rows_by_name(client_text, calls.text("client_id"), hosts)
 
     @cached_property
-    def member_lines(self) -> dict[str, list[MemberLine]]:
-        """Return the connections with heartbeats by group, in the order of their first heartbeats."""
-        calls = self._context.table(CALLS)
-        is_beat = in_apis(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id")
-        beats = calls.filter(is_beat)
-        members = group_rows(*(encode(beats.column(name)) for name in ("group_id", "connection")))
-        begins = lowest_values(members, beats.ints("first_ns"))
-        ends = highest_values(members, beats.ints("last_ns"))
-        last = beats.take(_last_calls(beats, members))
-        rows, callers = self._context.facts.rows(last), self._callers(last)
-        values = zip(
-            callers.of.tolist(),
-            *(last.values(name) for name in ("group_id", "connection", "api_key")),
-            *(numbers.tolist() for numbers in (rows, begins, ends)),
-            strict=True,
-        )
-        lines: dict[str, list[MemberLine]] = defaultdict(list)
-        for client, group, connection, api, row, first_ns, last_ns in values:
-            leaves, shares = api in EPOCH_HEARTBEATS, api == ApiKey.SHARE_GROUP_HEARTBEAT
-            if row >= 0:
-                line = callers.names[client], group, connection, row, first_ns, last_ns, leaves, shares
-                lines[group].append(MemberLine(*line))
-        return {
-            group: sorted(own, key=lambda line: (line.first_ns, line.connection))
-            for group, own in lines.items()
-        }
+    def member_lines(self) -> dict[str, MemberLines]:
+        """Return the connections with heartbeats by group."""
+        return find_member_lines(self._context.table(CALLS), self._context.facts, self._callers)
 
     @cached_property
     def written(self) -> dict[str, set[str]]:
@@ -275,10 +232,3 @@ class ClientFacts:
         times = self._activity.get(client, ())
         at = bisect_right(times, time_ns)
         return int(times[at]) if at < len(times) else None
-
-
-def _last_calls(calls: TableColumns, groups: RowGroups) -> Int64s:
-    """Return the call of each group that is the last by client and API."""
-    order = np.lexsort((calls.ints("api_key"), calls.text("client_id").ranks(), groups.of))
-    is_last = np.diff(groups.of[order], append=groups.count) > 0
-    return order[is_last]

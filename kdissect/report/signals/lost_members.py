@@ -5,20 +5,20 @@ that a member died when its session is over. If it was alone, or the capture end
 written on and read by nobody.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.array_types import Bools
 from kdissect.protocol.api_keys import OFFSET_COMMITS
 from kdissect.protocol.error_codes import ErrorCode, error_name
 from kdissect.report.findings.connection_evidence import chosen_evidence
 from kdissect.report.findings.evidence import observed
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.client_names import ClientFacts, MemberLine
+from kdissect.report.signals.client_names import ClientFacts
 from kdissect.report.signals.group_events import (
     DEFAULT_SESSION_MS,
     NS_PER_MS,
@@ -33,6 +33,7 @@ from kdissect.report.signals.group_events import (
 )
 from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.member_lines import MemberLine, MemberLines
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import counted
 from kdissect.text import format_clock, format_count, format_duration
@@ -111,19 +112,19 @@ def _put_out(
 
 def _removed(facts: ClientFacts, group: Group, client: str, refusals: Sequence[PutOut]) -> Iterator[Signal]:
     """Yield a client of several processes, one of which was removed: the others hide that it was silent."""
-    lines = [line for line in facts.member_lines.get(group.name, []) if line.client == client]
-    begins = sorted(line.first_ns for line in lines)
-    following = ((line, bisect_right(begins, line.first_ns)) for line in lines)
-    together = any(at < len(begins) and begins[at] < line.last_ns for line, at in following)
     removed = [one for one in refusals if one.error in REMOVED]
-    if not together or not removed:
+    every = facts.member_lines.get(group.name)
+    if not removed or every is None:
+        return
+    own = every.only(every.clients.equal(client))
+    if not own.overlap():
         return
     begin = removed[0].time_ns
     yield make_signal(
         "member_lost",
         (SubjectKind.CLIENT, client),
         (begin, removed[-1].time_ns),
-        f"One of {counted(len(lines), 'member')} of group {group.name} that are named {client} was removed "
+        f"One of {counted(len(own.row), 'member')} of group {group.name} that are named {client} was removed "
         f"before {format_clock(begin)} ({removed[0].error}), as one whose heartbeats stop is",
         measures={"count": len(removed), "is_back": 1},
         clients=group.clients,
@@ -152,30 +153,21 @@ def _refusals(context: SignalContext, group: Group, client: str, events: Sequenc
 
 def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator[Signal]:
     """Yield members whose heartbeats end without a leave: the others rebalance, or nobody reads on."""
+    lines = facts.member_lines.get(group.name)
+    if lines is None:
+        return
     known_ms = session_ms(group.events)
     session_ns = (known_ms or DEFAULT_SESSION_MS) * NS_PER_MS
-    soonest_ns = EXPIRES_SOONEST * session_ns if known_ms else UNKNOWN_SESSION_NS
-    lines = facts.member_lines.get(group.name, [])
-    begun: dict[str, int] = {}
-    # Nobody can tell whether a heartbeat that the snap length has cut was a leave.
-    is_cut = context.facts.columns.ints("cut_bytes") > 0
-    for line in lines:
-        begun[line.client] = max(line.first_ns, begun.get(line.client, line.first_ns))
-    closed_ns = context.connections.closed_ns
-    for line in lines:
-        ended = int(closed_ns[line.row])
-        if context.end_ns < min(line.last_ns + soonest_ns, ended + UNREAD_NS):
-            continue  # the capture ends before anybody can have noticed
-        if line.leaves_by_heartbeat and is_cut[line.row]:
-            continue
-        if ended - line.last_ns > HEARTBEAT_NS or context.closed_by_server(line.row):
-            continue
-        if begun[line.client] >= ended - SECOND or _left(group, line, ended):
+    soonest_ns = ceil(EXPIRES_SOONEST * session_ns) if known_ms else UNKNOWN_SESSION_NS
+    lines = lines.only(_may_be_lost(context, lines, soonest_ns))
+    ends = context.connections.closed_ns[lines.row].tolist()
+    for line, ended in zip(lines.lines(), ends, strict=True):
+        if _left(group, line, ended):
             continue
         latest_ns = line.last_ns + session_ns + LATE_NS
         noticed = [
             row
-            for row in asked_between(group.events, line.last_ns + ceil(soonest_ns), latest_ns)
+            for row in asked_between(group.events, line.last_ns + soonest_ns, latest_ns)
             if row["connection"] != line.connection
             and (row["event"] in ("join", "epoch") or row["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS)
         ]
@@ -184,6 +176,22 @@ def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator
             yield _expired(context, group, line, ended, noticed[0], session_ns)
         elif not instances:
             yield from _unread(context, facts, group, line, ended)
+
+
+def _may_be_lost(context: SignalContext, lines: MemberLines, soonest_ns: int) -> Bools:
+    """Return which members ended with their heartbeats, by their own side, and did not begin anew.
+
+    Nobody can tell whether a heartbeat that the snap length has cut was a leave.
+    """
+    connections, rows = context.connections, lines.row
+    ended = connections.closed_ns[rows]
+    is_noticed = context.end_ns >= np.minimum(lines.last_ns + soonest_ns, ended + UNREAD_NS)
+    is_cut = lines.leave_by_heartbeat & (context.facts.columns.ints("cut_bytes")[rows] > 0)
+    is_silent = ended - lines.last_ns > HEARTBEAT_NS
+    closed_by_server = connections.ends[rows] & connections.by_server[rows]
+    begins_anew = lines.latest_begins >= ended - SECOND
+    lost: Bools = is_noticed & ~(is_cut | is_silent | closed_by_server | begins_anew)
+    return lost
 
 
 def _instances(group: Group, line: MemberLine) -> set[str]:

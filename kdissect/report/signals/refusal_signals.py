@@ -210,7 +210,8 @@ def _is_member(facts: ClientFacts, client: str, spell: Sequence[Observation]) ->
     Without heartbeats the capture shows no members: those there are may be of that client.
     """
     groups = {row.group_id for row in spell if row.group_id is not None}
-    members = {line.client for group in groups for line in facts.member_lines.get(group, ())}
+    lines = [facts.member_lines[group] for group in groups if group in facts.member_lines]
+    members = {name for own in lines for name in own.clients.present()}
     return not members or client in members
 
 

@@ -218,10 +218,6 @@ class SignalContext:
         known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
         return bool(known and self.connections.ends[row])
 
-    def closed_by_server(self, row: int) -> bool:
-        """Return whether the server closed a connection, by its row among the facts."""
-        return bool(self.connections.ends[row] and self.connections.by_server[row])
-
     def clients_of(self, rows: Int64s) -> tuple[str, ...]:
         """Return the names of the clients of connections, each once, in order."""
         numbers = distinct_numbers(self.connections.client[rows], len(self.client_names))
