@@ -168,15 +168,19 @@ class UnkeptColumns(Mapping[str, AnyColumn]):
 
     def __init__(self, columns: TableColumns, twice: Collection[str] = ()) -> None:
         self._columns, self._twice = columns, twice
+        self._names: Sequence[str] = columns.table.schema.names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # that of `Mapping` would unpack the column
 
     def __getitem__(self, name: str) -> AnyColumn:
         return self._columns.column(name) if name in self._twice else self._columns.unkept(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.table.schema.names)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._columns.table.schema.names)
+        return len(self._names)
 
 
 def roll_up(part: PartialTable, table: pa.Table | ArrayBatch) -> ArrayBatch:
