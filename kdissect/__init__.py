@@ -33,9 +33,12 @@ In a notebook, with a Spark session of your own:
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Type checkers take it for true. `typing` would take a third of the time of the program that Spark starts
+# first of all (`spark.startup.hand_over`), and the job waits for that.
+TYPE_CHECKING = False
 
 if not os.path.exists(__file__):  # imported from the archive that executors of a cluster are sent
     from pathlib import Path
@@ -45,6 +48,8 @@ if not os.path.exists(__file__):  # imported from the archive that executors of 
     __path__ = [str(unpacked(Path(__file__).parents[1]))]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kdissect.errors import UserError
     from kdissect.exchanges.topic_records import TopicRecord
     from kdissect.library.captured_exchanges import CapturedExchange, read
@@ -90,7 +95,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Return what the package offers to programs and notebooks, loaded only when it is used.
 
     Modules are imported by name and not by a statement: every module imports this package, and only `spark`

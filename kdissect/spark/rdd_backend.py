@@ -65,8 +65,9 @@ class RddBackend:
             rows = self._context.parallelize(ordinals, tasks).mapPartitions(step)
             rows = rows.partitionBy(partitions, _partition_number)
         else:
-            rows = self._context.parallelize([], partitions)
-        return RddRows(rows.mapPartitionsWithIndex(partial(_rows_of_partition, ahead=ahead)))
+            rows = _no_rows(self._context, partitions)
+        blobs = ahead.blobs if ahead else ((),) * partitions
+        return RddRows(rows.mapPartitionsWithIndex(partial(_rows_of_partition, ahead=blobs)))
 
 
 class RddRows:
@@ -156,11 +157,18 @@ def _partition_number(partition: int) -> int:
     return partition
 
 
+def _no_rows(context: "SparkContext", partitions: int) -> "RDD[Any]":
+    """Return partitions without rows. `parallelize` would write these to a file for Java to read."""
+    from pyspark import RDD
+
+    nothing: Any = context._jvm
+    return RDD(context._jsc.parallelize(nothing.java.util.ArrayList(), partitions), context)
+
+
 def _rows_of_partition(
-    partition: int, rows: Iterable[tuple[int, Blob]], ahead: LocalScan | None
+    partition: int, rows: Iterable[tuple[int, Blob]], ahead: Sequence[Sequence[Blob]]
 ) -> Iterator[Blob]:
-    if ahead:
-        yield from ahead.blobs[partition]
+    yield from ahead[partition]
     for _, row in rows:
         yield row
 

@@ -73,6 +73,7 @@ class Engine:
         self.home = self._scratch.path
         self._archive: ClassArchive | None = None
         self._gateway: JvmGateway | None = None
+        self._stopped: JvmGateway | None = None
         self._prefork: PreforkedDaemon | None = None
         self._early: EarlyContext | None = None
         self._context: SparkContext | None = None
@@ -163,8 +164,16 @@ class Engine:
         return SparkSession(self.context())
 
     def rest(self) -> None:
-        """End Spark when its work is done, since what follows may need the memory that it holds."""
-        self._end_spark()
+        """End Spark when its work is done, since what follows may need the memory that it holds.
+
+        `close` waits for its end.
+        """
+        self._forget_context()
+        self._forget_early()
+        gateway, self._gateway = self._gateway, None  # before its end: a JVM that was ended is no failed one
+        if gateway is not None:
+            self._stopped = gateway
+            gateway.stop()
 
     def close(self, finished: bool = False) -> None:
         """End everything.
@@ -172,7 +181,9 @@ class Engine:
         The first run of its kind that has `finished` lets Java's classes be stored for later runs.
         """
         try:
-            self._end_spark()
+            self.rest()
+            if self._stopped is not None:
+                self._stopped.end()
         finally:
             if self._prefork:
                 self._prefork.end()
@@ -200,14 +211,6 @@ class Engine:
                 self._context.stop()
             _detach_pyspark(self._context)
             self._context = None
-
-    def _end_spark(self) -> None:
-        """End Spark if it runs."""
-        self._forget_context()
-        self._forget_early()
-        gateway, self._gateway = self._gateway, None  # before its end: a JVM that was ended is no failed one
-        if gateway is not None:
-            gateway.end()
 
     def end_sql_workers(self) -> None:
         """End Python processes that Spark SQL needed to begin a stream, when no other will begin."""

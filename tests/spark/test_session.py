@@ -41,12 +41,12 @@ def test_a_run_that_has_finished_lets_classes_be_stored(
     said: list[str] = []
     engine = Engine(SparkSettings("local[1]", notice=said.append))
     steps: list[str] = []
-    engine._gateway = SimpleNamespace(end=lambda: steps.append("end"))
+    engine._gateway = SimpleNamespace(stop=lambda: steps.append("stop"), end=lambda: steps.append("end"))
     engine._archive = SimpleNamespace(make_in_background=lambda: steps.append("make") or makes)
     engine._has_run = ran
     engine.rest()
     engine.close(finished=finished)
-    assert steps == ["end", *(["make"] if finished and ran else [])]
+    assert steps == ["stop", "end", *(["make"] if finished and ran else [])]
     assert [line for line in said if "first run" in line] == said
     assert len(said) == told
 
@@ -64,15 +64,17 @@ def test_a_jvm_that_was_ended_while_it_started_costs_no_archive(
 
     def start_again(*_: object) -> object:
         steps.append("start again")
-        return SimpleNamespace(address=address, end=lambda: None)
+        return SimpleNamespace(address=address, stop=lambda: None, end=lambda: None)
 
-    engine._gateway = SimpleNamespace(address=address, launch=None, end=lambda: steps.append("end"))
+    engine._gateway = SimpleNamespace(
+        address=address, launch=None, stop=lambda: steps.append("stop"), end=lambda: steps.append("end")
+    )
     engine._archive = SimpleNamespace(is_mapped=True, discard=lambda: steps.append("discard"))
     monkeypatch.setattr(session, "JvmGateway", start_again)
     with pytest.raises(JavaEndedError):
         engine._connect()
     engine.close()
-    assert steps == (["end"] if ended_by_us else ["discard", "start again"])
+    assert steps == (["stop", "end"] if ended_by_us else ["discard", "start again"])
 
 
 def test_every_shortcut_of_an_engine_can_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ everything.
 """
 
 import gc
-import json
+import marshal
 import os
 import select
 import signal
@@ -25,7 +25,7 @@ from kdissect.capture.storage import has_clients
 from kdissect.jit import kernel_cache
 from kdissect.memory import loading
 from kdissect.spark.startup import load_once
-from kdissect.spark.startup.hand_over import LENGTH, PIPES, TAKEN
+from kdissect.spark.startup.hand_over import LENGTH_BYTES, PIPES, TAKEN
 from kdissect.startup_switch import Shortcut, is_on
 
 SOCKET = "standby"  # its name in the directory of the run
@@ -114,9 +114,9 @@ def _wait_for_daemon(listener: socket.socket, alive: int) -> None:  # noqa: TID2
 
 def take_over(connection: socket.socket) -> tuple[bytes, list[int]]:  # noqa: TID251
     """Return what `hand_over` sends: the message, and the descriptors of the pipes."""
-    size, pipes, _, _ = socket.recv_fds(connection, LENGTH.size, len(PIPES))
+    size, pipes, _, _ = socket.recv_fds(connection, LENGTH_BYTES, len(PIPES))
     with connection.makefile("rb") as sent:
-        return sent.read(*LENGTH.unpack(size)), pipes
+        return sent.read(int.from_bytes(size)), pipes
 
 
 def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
@@ -126,7 +126,7 @@ def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
     for number, pipe in zip(PIPES, pipes, strict=True):
         os.dup2(pipe, number)
         os.close(pipe)
-    arguments, environment = json.loads(message)
+    arguments, environment = marshal.loads(message)  # noqa: S302 - of a program of this run
     # A notebook or a test may have replaced the streams; the daemon writes its port to the real ones.
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, closefd=False)  # noqa: SIM115

@@ -8,7 +8,7 @@ import pytest
 
 from kdissect.spark.startup.hand_over import ADDRESS, hand_over
 
-HEAVY = ("numpy", "pyarrow", "numba", "pyspark", "kdissect.jit")
+HEAVY = ("numpy", "pyarrow", "numba", "pyspark", "kdissect.jit", "typing", "json", "pathlib", "socket", "re")
 
 
 def test_without_an_address_nothing_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:

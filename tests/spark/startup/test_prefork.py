@@ -1,6 +1,6 @@
 """The daemon that is forked ahead: who may have it, and that it ends with its parent."""
 
-import json
+import marshal
 import os
 import socket
 import sys
@@ -75,5 +75,5 @@ def test_a_large_environment_arrives_whole(tmp_path: Path, monkeypatch: pytest.M
     assert not hand_over()  # nobody answers
     taker.join()
     listener.close()
-    _, environment = json.loads(taken[0])
+    _, environment = marshal.loads(taken[0])
     assert environment["LARGE"] == "x" * 300_000
