@@ -186,23 +186,27 @@ def ignore_location(caching: Any) -> None:
     """
     underscore = "_" if hasattr(caching, "_UserProvidedCacheLocator") else ""  # in older versions of Numba
     provided: Any = getattr(caching, f"{underscore}UserProvidedCacheLocator")
+    root = str(PACKAGE.parent) + os.sep
+    inside = str(PACKAGE) + os.sep
+    usable = set[str]()  # directories: Numba would make a file in each of them for every one of its kernels
 
     class PackageLocator(provided):  # type: ignore[misc] # of a class that has no types
         """Return where the compiled code of a kernel of the package is kept."""
 
         @classmethod
         def from_function(cls, function: Any, file: str) -> Any:
-            inside = Path(file).is_relative_to(PACKAGE)
-            return super().from_function(function, file) if inside else None
+            return super().from_function(function, file) if file.startswith(inside) else None
 
         @classmethod
         def get_suitable_cache_subpath(cls, file: str) -> str:
-            return ".".join(Path(file).relative_to(PACKAGE.parent).parent.parts)
+            return os.path.dirname(file.removeprefix(root)).replace(os.sep, ".")
 
         def ensure_cache_path(self) -> None:
-            home = os.path.dirname(self.get_cache_path())
-            if os.access(home, os.W_OK) or not os.path.isdir(home):
+            path = self.get_cache_path()
+            home = os.path.dirname(path)
+            if path not in usable and (os.access(home, os.W_OK) or not os.path.isdir(home)):
                 super().ensure_cache_path()
+            usable.add(path)
 
         def get_source_stamp(self) -> str:
             return kernel_home().name

@@ -7,7 +7,6 @@ are decompressed, makes the message None.
 
 import io
 import zlib
-from http.client import HTTPException, HTTPResponse
 from typing import Any, NamedTuple, cast
 
 MOST_BODY = 4 << 20
@@ -66,6 +65,9 @@ def read_reply(data: bytes, method: str) -> HttpReply | None:
 
 
 def _parse(data: bytes, method: str, needs_length: bool) -> HttpReply | None:
+    # Each start would take 0.01 s for it, and few captures hold HTTP.
+    from http.client import HTTPException, HTTPResponse  # noqa: PLC0415
+
     source = _CapturedBytes(data)
     response = HTTPResponse(cast("Any", source), method=method)
     try:
