@@ -134,7 +134,8 @@ class Engine:
             return
         if self.settings.local and is_on(Shortcut.PREFORK) and can_prefork(self.home / SOCKET):
             if is_on(Shortcut.LOAD_ONCE):
-                load_once.load(between=self._ask_early)
+                asks = is_on(Shortcut.EARLY_CONTEXT) and is_on(Shortcut.DIRECT_JVM)
+                load_once.load(between=self._ask_early if asks else None)
             with disk_full_explained():
                 self._prefork = PreforkedDaemon(self.home / SOCKET)
         self._building.start()
@@ -276,8 +277,7 @@ class Engine:
 
     def _ask_early(self) -> None:
         """Ask the JVM for a context as soon as it listens."""
-        can_ask = is_on(Shortcut.EARLY_CONTEXT) and is_on(Shortcut.DIRECT_JVM)
-        if can_ask and self._early is None and self._gateway and self._gateway.listens():
+        if self._early is None and self._gateway and self._gateway.listens():
             self._early = EarlyContext.ask(*self._gateway.address(), self._confs())
 
     def _confs(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The Spark context, which the JVM makes while this process still loads modules.
 
 PySpark asks for a context when it is loaded, and no thread may run before the daemon of the workers is forked
-(see `prefork`). The JVM listens 0.2 s before that. So this process sends what PySpark would send as soon as
+(see `prefork`). The JVM listens 0.3 s before that. So this process sends what PySpark would send as soon as
 the JVM listens, between two modules, and waits for no answer. `EarlyContext.take` reads the answers later.
 
 The messages are those of Py4J's protocol: lines of text, the last of which is an `e`. Spark takes its

@@ -222,6 +222,7 @@ class JvmGateway:
 
     def __init__(self, launch: JvmLaunch, archive: ClassArchive | None) -> None:
         self.launch, self.archive = launch, archive
+        self._port_file = str(launch.port_file)  # a path would be made anew for each question
         (launch.home / "tmp").mkdir(exist_ok=True)
         with launch.log.open("wb") as log:
             log.write(bytes(LOG_ROOM))  # reserves room, so that a JVM that fails on a full disk can report it
@@ -240,7 +241,7 @@ class JvmGateway:
 
     def listens(self) -> bool:
         """Return whether `address` returns without waiting."""
-        return self.launch.port_file.exists()
+        return os.path.exists(self._port_file)
 
     def address(self) -> tuple[int, str]:
         """Wait for the JVM. Return port and secret of its gateway. Raise GatewayError if the JVM fails."""

@@ -7,13 +7,16 @@ itself calls this too: elsewhere, or without the shortcut, it has nothing to inh
 
 import importlib
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from kdissect.jit import kernel_cache
 from kdissect.memory import loading
 from kdissect.startup_switch import Shortcut, is_on
 
 MODULES = (
+    "py4j.protocol",  # first: to ask for a context between modules needs it whole
     "kdissect.spark.jobs",
     "kdissect.spark.rdd_backend",
     "kdissect.spark.startup.warmup",
@@ -25,14 +28,43 @@ MODULES = (
 )
 
 
-def load(between: Callable[[], object] = lambda: None) -> None:
-    """Load what workers need, compiled kernels excepted. Call `between` after each module."""
-    with loading():
+def load(between: Callable[[], object] | None = None) -> None:
+    """Load what workers need, compiled kernels excepted. Call `between` whenever a module is looked for."""
+    with loading(), _called_by_imports(between) if between else nullcontext():
         for name in MODULES:
             importlib.import_module(name)
-            between()
         set_up_numba()
+    if between:
         between()
+
+
+class _Listener:
+    """A finder of modules that knows none, and calls a function when it is asked for one.
+
+    It is not called again by imports of the function itself.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function, self._is_called = function, False
+
+    def find_spec(self, _name: str, _path: object, _target: object = None) -> None:
+        """Call the function. Raise what it raises."""
+        if not self._is_called:
+            self._is_called = True
+            try:
+                self._function()
+            finally:
+                self._is_called = False
+
+
+@contextmanager
+def _called_by_imports(function: Callable[[], object]) -> Iterator[None]:
+    listener = _Listener(function)
+    sys.meta_path.insert(0, listener)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(listener)
 
 
 def set_up_numba() -> None:

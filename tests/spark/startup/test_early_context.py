@@ -92,7 +92,7 @@ def test_settings_are_those_of_the_ordinary_way(tmp_path: Path, monkeypatch: pyt
         with spark_apart(), Engine.start(SparkSettings("local[2]", confs)) as engine:
             assert engine._gateway is not None
             engine._gateway.address()
-            engine._ask_early()
+            engine.build()
             assert (engine._early is not None) == early
             context = engine.context()
             assert context.parallelize(range(10), 2).map(lambda number: 2 * number).sum() == 90
