@@ -56,7 +56,7 @@ def move_ends(old: Int64s, new: Int64s) -> None:
     for row in range(len(old)):
         if old[row, KEY] != UNKNOWN:
             slot = _slot(new, old[row, KEY])
-            for column in range(WIDTH):
+            for column in range(old.shape[1]):
                 new[slot, column] = old[row, column]
 
 

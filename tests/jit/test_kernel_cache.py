@@ -203,6 +203,32 @@ def test_another_installation_of_the_same_sources_finds_the_kernels(
     assert (before, after) == ("0", "1")
 
 
+ASKED_ONCE = """
+import tempfile
+made = []
+
+class Counted:
+    def __init__(self, dir):
+        made.append(dir)
+    def close(self):
+        pass
+
+tempfile.TemporaryFile = Counted
+import kdissect.report.aggregate.group_loops, kdissect.tables.log_ends
+print(len(made), len(set(made)))
+"""
+
+
+def test_numba_tries_each_directory_of_the_cache_once(fresh: dict[str, str]) -> None:
+    """It would make a file for each kernel, which took a tenth of a millisecond."""
+    program = [sys.executable, "-P", "-c", ASKED_ONCE]
+    done = subprocess.run(
+        program, env=fresh | {kernel_cache.SWITCH: "1"}, capture_output=True, text=True, check=True
+    )
+    made, directories = map(int, done.stdout.split())
+    assert made == directories > 1
+
+
 READ_ONLY = """
 import os, tempfile
 import kdissect.jit.decorators

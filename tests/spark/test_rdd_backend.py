@@ -2,15 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.spark.arrow_ipc import Blob, from_blob, to_blob
 from kdissect.spark.backend import ROWS, Row
 from kdissect.spark.file_parts import FilePart
+from kdissect.spark.partitioning import Partitioning
 from kdissect.spark.rdd_backend import LARGE_RESULT, RddBackend, _taken_back
 from kdissect.spark.session import Engine
+from kdissect.spark.startup.local_scan import LocalScan
 
 pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([("number", pa.int64())])
@@ -93,6 +99,16 @@ def test_without_a_directory_of_the_run_descriptors_and_results_go_through_spark
 def test_nothing_to_scan_leaves_empty_partitions(engine: Engine) -> None:
     rows = RddBackend(engine.context()).scan_and_shuffle(scan, range(0), 1, 4, None)
     assert rows.through(name_parity).collected() == []
+
+
+def test_what_was_scanned_ahead_is_read_and_the_task_is_small(engine: Engine) -> None:
+    """The function of a task had the partition of all 65,536 buckets, which took 0.01 s to send."""
+    blobs = tuple(((ordinal, str(ordinal).encode()),) for ordinal in range(2))
+    ahead = LocalScan(2, Partitioning(2, np.zeros(BUCKETS, np.int16)), blobs)
+    rows = RddBackend(engine.context()).scan_and_shuffle(scan, range(0), 1, 2, ahead).through(name_parity)
+    assert rows.collected() == [("even", b"0"), ("odd", b"1")]
+    function = cast("Any", rows._rdd).func
+    assert len(CloudPickleSerializer().dumps(function)) < 5_000 < ahead.shares.of_bucket.nbytes
 
 
 def test_each_item_is_a_task(engine: Engine) -> None:

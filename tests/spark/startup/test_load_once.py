@@ -2,8 +2,10 @@
 
 import ast
 import gc
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,28 @@ def test_garbage_is_collected_afterwards(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ModuleNotFoundError):
         load_once.load()
     assert gc.isenabled()
+
+
+def test_a_function_is_called_whenever_a_module_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for what it imports itself, and not afterwards."""
+    (tmp_path / "first_of_three.py").write_text("import second_of_three")
+    (tmp_path / "second_of_three.py").touch()
+    (tmp_path / "third_of_three.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(load_once, "MODULES", ("first_of_three",))
+    monkeypatch.setattr(load_once, "set_up_numba", lambda: None)
+    seen: list[list[str]] = []
+    names = ("first_of_three", "second_of_three", "third_of_three")
+
+    def between() -> None:
+        seen.append([name for name in names[:2] if name in sys.modules])
+        importlib.import_module(names[2])
+
+    finders = [*sys.meta_path]
+    load_once.load(between)
+    assert seen == [[], ["first_of_three"], ["first_of_three", "second_of_three"]]
+    assert sys.meta_path == finders
+    for name in names:
+        del sys.modules[name]
