@@ -2,7 +2,6 @@
 
 import socket
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -85,14 +84,16 @@ def test_pyspark_adds_nothing_else() -> None:
 
 
 @pytest.mark.spark
-def test_settings_are_those_of_the_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_those_of_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDISSECT_STARTUP", "-early_context")
+
     def settings(early: bool) -> dict[str, str]:
-        monkeypatch.setenv("KDISSECT_STARTUP", "" if early else "-early_context")
         confs = {"spark.app.id": "same", "spark.driver.port": "0", "spark.mine": "1"}
         with spark_apart(), Engine.start(SparkSettings("local[2]", confs)) as engine:
             assert engine._gateway is not None
             engine._gateway.address()
-            engine.build()
+            if early:
+                engine._ask_early()
             assert (engine._early is not None) == early
             context = engine.context()
             assert context.parallelize(range(10), 2).map(lambda number: 2 * number).sum() == 90
