@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-LARGE_RESULT = 1 << 18  # bytes
+LARGE_RESULT = 1 << 12  # bytes; Java writes what is less as text, for Py4J
 
 
 class RddBackend:
@@ -102,7 +102,7 @@ class RddRows:
         folder = _shared_folder(self._rdd.context)
         if folder is None:
             return self._rdd.collect()
-        found = self._rdd.mapPartitions(partial(_put_aside, folder=folder)).collect()
+        found = _results_of(self._rdd.mapPartitions(partial(_put_aside, folder=folder)))
         return [(key, _taken_back(row) if isinstance(row, FilePart) else row) for key, row in found]
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
@@ -135,6 +135,17 @@ def _scanned_into_file(ordinals: Iterable[int], scan: Scan, folder: str) -> Iter
     with parts_in(new_path(folder)) as writer:
         for partition, (ordinal, blob) in scan(ordinals):
             yield partition, (ordinal, writer.put(blob))
+
+
+def _results_of(rows: "RDD[Any]") -> Iterator[Any]:
+    """Yield what `rows.collect()` returns, of a job that another thread of Spark waits for.
+
+    Behind each job that it waits for itself, Spark describes that it looks for checkpoints, as JSON. It takes
+    0.05 to 0.1 s to load what writes JSON and to start a server for the results, and the report waits for it.
+    """
+    deserializer: Any = rows._jrdd_deserializer
+    for part in rows._jrdd.collectAsync().get():
+        yield from deserializer.serializer.loads(part)
 
 
 def _put_aside(rows: Iterable[Row], folder: str) -> Iterator[tuple[Any, bytes | FilePart]]:
