@@ -172,8 +172,8 @@ def _no_rows(context: "SparkContext", partitions: int) -> "RDD[Any]":
     """Return partitions without rows. `parallelize` would write these to a file for Java to read."""
     from pyspark import RDD
 
-    nothing: Any = context._jvm
-    return RDD(context._jsc.parallelize(nothing.java.util.ArrayList(), partitions), context)
+    jvm: Any = context._jvm
+    return RDD(context._jsc.parallelize(jvm.java.util.ArrayList(), partitions), context)
 
 
 def _rows_of_partition(
