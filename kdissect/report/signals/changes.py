@@ -9,6 +9,7 @@ One split hardly shows a level that comes back, so a segment without one may be 
 part of it differs most from the rest (circular binary segmentation, Olshen and others 2004).
 """
 
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -70,12 +71,10 @@ def find_segments(
         statistic, part = sums.part(min_values)
         if statistic >= min_statistic:
             edges = [0, *part, len(series.values)]
-    best_of: dict[tuple[int, int], tuple[float, int]] = {}
+    split = cache(sums.split)  # a segment that is not split now is looked at again
     while len(edges) <= MAX_SEGMENTS:
-        for segment in pairwise(edges):
-            if segment not in best_of:
-                best_of[segment] = sums.split(*segment, min_values)
-        statistic, at = max((best_of[segment] for segment in pairwise(edges)), default=(0.0, 0))
+        splits = [split(start, stop, min_values) for start, stop in pairwise(edges)]
+        statistic, at = max(splits, default=(0.0, 0))
         if statistic < min_statistic:
             break
         edges = sorted([*edges, at])

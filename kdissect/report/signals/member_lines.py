@@ -5,7 +5,7 @@ looks at are made objects.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,6 @@ class MemberLine(NamedTuple):
     row: int
     first_ns: int
     last_ns: int
-    leaves_by_heartbeat: bool
-    """True: the member leaves by a heartbeat with an epoch below zero (KIP-848). False: by LeaveGroup."""
     shares: bool
     """True: others of its group read the same partitions (KIP-932)."""
 
@@ -61,7 +59,7 @@ class MemberLines:
 
     @property
     def leave_by_heartbeat(self) -> Bools:
-        """Return which of them leave by a heartbeat."""
+        """Return which of them leave by a heartbeat with an epoch below zero (KIP-848), not by LeaveGroup."""
         return in_apis(self.api, EPOCH_HEARTBEATS)
 
     @property
@@ -83,9 +81,8 @@ class MemberLines:
         for client, connection, row, first_ns, last_ns, api in zip(
             *(column.tolist() for column in columns), strict=True
         ):
-            leaves, shares = api in EPOCH_HEARTBEATS, api == ApiKey.SHARE_GROUP_HEARTBEAT
-            name = self.clients.names[client]
-            yield MemberLine(name, self.group, connection, row, first_ns, last_ns, leaves, shares)
+            name, shares = self.clients.names[client], api == ApiKey.SHARE_GROUP_HEARTBEAT
+            yield MemberLine(name, self.group, connection, row, first_ns, last_ns, shares)
 
 
 def find_member_lines(
@@ -97,22 +94,21 @@ def find_member_lines(
     """
     beats = calls.filter(in_apis(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id"))
     members = group_rows(*(encode(beats.column(name)) for name in ("group_id", "connection")))
-    begins, ends = (
-        lowest_values(members, beats.ints("first_ns")),
-        highest_values(members, beats.ints("last_ns")),
-    )
+    begins = lowest_values(members, beats.ints("first_ns"))
+    ends = highest_values(members, beats.ints("last_ns"))
     last = beats.take(_last_calls(beats, members))
     rows, groups, clients = facts.rows(last), last.text("group_id"), callers(last)
-    connection = last.ints("connection")
-    order = np.lexsort((connection, begins, groups.numbers))
+    every = MemberLines("", clients, last.ints("connection"), rows, begins, ends, last.ints("api_key"))
+    order = np.lexsort((every.connection, begins, groups.numbers))
     order = order[rows[order] >= 0]
-    numbers = groups.numbers[order]
-    found = {}
-    for own in np.split(order, np.flatnonzero(np.diff(numbers)) + 1) if len(order) else ():
-        group = str(groups.texts[int(groups.numbers[own[0]])].as_py())
-        columns = (connection, rows, begins, ends, last.ints("api_key"))
-        found[group] = MemberLines(group, clients.only(own), *(column[own] for column in columns))
-    return found
+    if not len(order):
+        return {}
+    bounds = np.flatnonzero(np.diff(groups.numbers[order])) + 1
+    names = map(str, groups.take(order[np.append(0, bounds)]).tolist())
+    return {
+        group: replace(every.only(own), group=group)
+        for group, own in zip(names, np.split(order, bounds), strict=True)
+    }
 
 
 def _last_calls(calls: TableColumns, groups: RowGroups) -> Int64s:
