@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments. Exit with 2 if they are wrong, and with 0 after --help and --version.
 
-    `kdissect FILE` and `kdissect help` are short forms (see `suggestions`).
+    `kdissect FILE` and `kdissect help` are short forms (see `expand`).
     """
     words = expand(arguments, COMMANDS)
     parser = build_parser([word for word in words if word in COMMANDS][:1])

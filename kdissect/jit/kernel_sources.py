@@ -20,7 +20,7 @@ from kdissect.files import write_atomically
 # As Numba names it: a path through `..` is the same place.
 PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 COMPILER = "kdissect.jit."  # the package that compiles kernels, and has instructions for them
-COMPILERS = "numpy", "numba"  # of other people, whose versions count
+OTHER_PACKAGES = "numpy", "numba"  # whose versions count
 KERNEL_SIGNS = (b"@jit", b"@row_type")
 IMPORT = re.compile(rb"^[ \t]*from (kdissect[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
@@ -31,7 +31,7 @@ DIGITS = 16  # of a digest, in the name of a file
 
 def known_digest(cache: Path) -> str:
     """Return the digest of what compiled kernels depend on. The directory `cache` keeps it for later runs."""
-    files = [*_sources(str(PACKAGE)), *_compiler_sources()]
+    files = [*_sources(str(PACKAGE)), *_other_sources()]
     state = _digest(f"{name} {size} {changed}" for name, size, changed in sorted(files))
     memo = cache / f"sources-{_digest([str(PACKAGE), *_surroundings()])}.json"
     with suppress(OSError, ValueError):
@@ -57,7 +57,7 @@ def digest_of(sources: Mapping[str, bytes], dependencies: list[str]) -> str:
 def _dependencies() -> list[str]:
     from importlib.metadata import version  # late: it takes 0.01 s, for which Java would wait in each start
 
-    return [*map(version, COMPILERS), *_surroundings()]
+    return [*map(version, OTHER_PACKAGES), *_surroundings()]
 
 
 def _surroundings() -> list[str]:
@@ -81,9 +81,9 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, state.st_size, state.st_ctime_ns
 
 
-def _compiler_sources() -> Iterator[tuple[str, int, int]]:
-    """Yield the same of a file of each package of COMPILERS, which another version replaces."""
-    for name in COMPILERS:
+def _other_sources() -> Iterator[tuple[str, int, int]]:
+    """Yield the same of a file of each other package, which another version of it replaces."""
+    for name in OTHER_PACKAGES:
         found = find_spec(name)
         if found is not None and found.origin is not None:
             state = os.stat(found.origin)

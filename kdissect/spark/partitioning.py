@@ -30,8 +30,9 @@ MOST_PARTITIONS = 4096
 LITTLE_BYTES, LITTLE_CONNECTIONS = 16 << 20, 500
 """The most that one task dissects as soon as two do.
 
-A task has a fixed cost of 0.05 s, and figures of two must be added up. 15 MB of small messages took 3.05 s
-in two tasks and 2.87 in one, with 4.5 and 4.0 s of processor time. 30 MB took as long in either.
+The half of 1 MB takes a task as long as all of it, 0.1 s, and figures of two tasks must be added up. 15 MB of
+small messages took 3.05 s in two tasks and 2.87 in one, with 4.5 and 4.0 s of processor time. 30 MB took as
+long in either.
 """
 LONELY_BYTES = 32 << 20  # of captures: the work on fewer takes less time than another process
 LONELY_PACKET = 4 << 10  # bytes of a packet on average: to hand over large messages costs what it saves

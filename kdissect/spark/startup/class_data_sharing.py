@@ -29,8 +29,8 @@ from kdissect.spark.startup.java import Java
 from kdissect.startup_switch import Shortcut, is_on
 
 MAKER = "kdissect.spark.startup.archive_maker"
-WAY = "results by collectAsync"
-"""The way of a run through Spark: with another one it needs other classes, and an archive of its own."""
+USED_OF_SPARK = "results by collectAsync"
+"""A text to change when runs call other methods of Spark: they need other classes then, and a new archive."""
 
 # Bytes at either end that the seal covers; the JVM checks the structure of the rest.
 SEALED_ENDS = 1 << 20
@@ -47,7 +47,7 @@ class ClassArchive:
         self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str], kind: str
     ) -> None:
         has_functions = is_on(Shortcut.FUNCTION_CLASSES)
-        name = f"classes-{kind}-{_fingerprint(java, jars, [*options, str(has_functions), WAY])}"
+        name = f"classes-{kind}-{_fingerprint(java, jars, [*options, str(has_functions), USED_OF_SPARK])}"
         self.files = ArchiveFiles(cache, name, has_functions)
         self._order = {
             "cache": str(cache),

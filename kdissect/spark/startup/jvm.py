@@ -271,9 +271,8 @@ class JvmGateway:
     def end(self) -> None:
         """End the JVM, and wait for its end."""
         self.stop()
-        if not is_on(Shortcut.QUICK_EXIT):
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(END_SECONDS)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
         self.kill()
 
     def kill(self) -> None:
