@@ -19,8 +19,20 @@ from tests.lab.java_compiler import compiled
 from tests.lab.maven import classpath
 
 _HERE = Path(__file__).parent
+_TOPIC = "chatty"
 # The broker must not be what the clients wait for: full compiler, no request log.
 _FAST_JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+
+
+def clients(port: int, topic: str, exchanges: int, count: int) -> list[str]:
+    """Return the command that makes exchanges, and prints what it sent as JSON.
+
+    The topic has six partitions. A third of the clients write, a third read, a third are members of groups.
+    """
+    logging = f"-Dlog4j2.configurationFile={_HERE.parent / 'lab' / 'templates' / 'quiet-log4j2.xml'}"
+    path = classpath(releases.CURRENT, compiled(releases.CURRENT, _HERE / "java" / "Chatty.java"))
+    command = ["java", "-Xmx512m", "-XX:+UseSerialGC", logging, "-cp", path, "Chatty"]
+    return [*command, str(port), topic, str(exchanges), str(count)]
 
 
 def main() -> int:
@@ -31,12 +43,9 @@ def main() -> int:
     asked = parser.parse_args()
     settings = {"group.max.session.timeout.ms": "600000", "log.retention.check.interval.ms": "3600000"}
     with KraftCluster(releases.CURRENT, 1, settings, jvm=_FAST_JVM, request_log=False) as cluster:
-        cluster.create_topic("chatty", 6, 1, {})
+        cluster.create_topic(_TOPIC, 6, 1, {})
         time.sleep(1)
-        logging = f"-Dlog4j2.configurationFile={_HERE.parent / 'lab' / 'templates' / 'quiet-log4j2.xml'}"
-        path = classpath(releases.CURRENT, compiled(releases.CURRENT, _HERE / "java" / "Chatty.java"))
-        command = ["java", "-Xmx512m", "-XX:+UseSerialGC", logging, "-cp", path, "Chatty"]
-        command += [str(cluster.client_ports[0]), "chatty", str(asked.exchanges), str(asked.clients)]
+        command = clients(cluster.client_ports[0], _TOPIC, asked.exchanges, asked.clients)
         start = time.monotonic()
         with Capture(asked.out, cluster.client_ports, buffer_mib=1024, eager=False):
             said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout

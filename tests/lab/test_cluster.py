@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.bench import record_chatty
 from tests.lab import broker_requests as wire
 from tests.lab import releases, requestlog
 from tests.lab.capture import Capture
@@ -32,6 +35,17 @@ def cluster() -> Iterator[Cluster]:
         yield started
     assert not started.folder.exists()
     assert wire.view(started.client_ports[0], timeout=0.5) is None
+
+
+def test_clients_of_the_benchmark_speak_to_this_release(cluster: Cluster) -> None:
+    cluster.create_topic("chatty", 6, 1, {})
+    wanted = ("Produce", "Fetch", "Heartbeat")
+    command = record_chatty.clients(cluster.client_ports[0], "chatty", exchanges=600, count=3)
+    said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    sent = {name.split()[0]: count for name, count in said["requests"].items()}
+    assert said["connections"] == 3
+    assert sum(sent.values()) >= 600
+    assert min(sent[api] for api in wanted) > 20
 
 
 def produce(cluster: Cluster, folder: Path, client_id: str) -> launch.Client:

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.ApiVersions;
+import org.apache.kafka.clients.BootstrapConfiguration;
 import org.apache.kafka.clients.ClientResponse;
 import org.apache.kafka.clients.ManualMetadataUpdater;
 import org.apache.kafka.clients.MetadataRecoveryStrategy;
@@ -25,8 +26,8 @@ import org.apache.kafka.common.network.Selector;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.common.requests.*;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.internals.LogContext;
 
 /**
  * Many small requests, by the Java client's own network layer: each thread is a client with one connection and one
@@ -86,7 +87,8 @@ public class Chatty {
             channels.configure(Map.of());
             Selector selector = new Selector(60_000, new Metrics(), time, "chatty" + number, channels, context);
             client = new NetworkClient(selector, new ManualMetadataUpdater(List.of(broker)), "chatty-" + number, 1,
-                50, 50, 65_536, 65_536, 30_000, 10_000, 30_000, time, true, new ApiVersions(), context, MetadataRecoveryStrategy.NONE);
+                50, 50, 65_536, 65_536, 30_000, 10_000, 30_000, time, true, new ApiVersions(), context,
+                MetadataRecoveryStrategy.NONE, BootstrapConfiguration.DISABLED, false);
             count("ApiVersions v" + ApiVersionsRequestData.HIGHEST_SUPPORTED_VERSION);
             NetworkClientUtils.awaitReady(client, broker, time, 30_000);
         }
