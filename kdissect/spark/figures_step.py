@@ -57,7 +57,7 @@ def summary_step(
     of_steps = (*SIGNAL_SOURCES, *TCP_TABLES) if steps is not None else ()
     tables = TaskTables(splits, treatment, tuple(dict.fromkeys((*of_time, *of_steps))), as_arrays=True)
     step_ns = STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns)
-    processor = new_table_processor(splits, treatment.keys, step_ns)
+    processor = new_table_processor(splits, treatment.keys, step_ns, reads_all=beside)
     paired = paired_batches(counting(batches, counts), processor, tables.wanted)
     count = partial(figures_of, grid=grid, steps=steps)
     if beside:

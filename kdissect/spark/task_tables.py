@@ -98,7 +98,7 @@ def build_tables(
     decoder: PayloadDecoder | None = None,
 ) -> Iterator[TableBatches]:
     """Yield batches of the tables from segment descriptors; see `TaskTables`."""
-    processor = new_table_processor(splits, treatment.keys)
     tables = TaskTables(splits, treatment, wanted, as_arrays, decoder)
+    processor = new_table_processor(splits, treatment.keys, reads_all="records" in tables.wanted)
     yield from tables.exchanges(paired_batches(batches, processor, tables.wanted))
     yield from tables.connections(processor)

@@ -11,6 +11,7 @@ import numpy as np
 from kdissect.array_types import Bytes
 from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner
 from kdissect.streams.flow_state import SCRATCH, FrameRow, State
+from kdissect.streams.unread_payload import look_at
 
 FIRST_OFFSET = 1  # byte 0 stays unused, because a message that starts at 0 is not there
 SPARE = 2  # an arena that is too small is replaced by one that is larger than needed by this fraction
@@ -23,6 +24,7 @@ def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) 
         chunks = state.chunks
         if chunks[node].offset >= 0:
             if copy:
+                look_at(state, chunks[node].offset, chunks[node].offset + chunks[node].length)
                 copy_bytes(state.arena, chunks[node].offset, arena, at, chunks[node].length)
                 chunks[node].offset = at
             at += chunks[node].length
@@ -45,6 +47,7 @@ def _carried_frame(state: State, frame: FrameRow, arena: Bytes, at: int, copy: b
     """Return the offset behind the bytes of a message, after they were moved to offset `at`."""
     length = frame.stop - frame.start
     if copy:
+        look_at(state, frame.start, frame.stop)
         move_frame(frame, state.arena, arena, at)
     return at + length
 

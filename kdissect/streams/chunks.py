@@ -10,6 +10,7 @@ Every chunk counts in `StateCounters.held`: CHUNK_BYTES for the node, and the by
 
 from kdissect.jit.decorators import copy_bytes, jit_inline, jit_inner
 from kdissect.streams.flow_state import GAP, SCRATCH, State
+from kdissect.streams.unread_payload import look_at
 
 CHUNK_BYTES = 64  # of a node, beside its bytes of the stream
 
@@ -144,9 +145,11 @@ def view_from(state: State, node: int, position: int, wanted: int) -> tuple[int,
     offset = state.chunks[node].offset + position - state.chunks[node].position
     length = state.chunks[node].position + state.chunks[node].length - position
     if length >= wanted:
+        look_at(state, offset, offset + wanted)
         return offset, wanted
     following = state.chunks[node].next
     if following < 0 or state.chunks[following].offset < 0:
+        look_at(state, offset, offset + length)
         return offset, length
     scratch = len(arena) - SCRATCH
     filled = 0
@@ -154,6 +157,7 @@ def view_from(state: State, node: int, position: int, wanted: int) -> tuple[int,
         chunks = state.chunks
         inside = position + filled - chunks[node].position
         take = min(wanted - filled, chunks[node].length - inside)
+        look_at(state, chunks[node].offset + inside, chunks[node].offset + inside + take)
         copy_bytes(arena, chunks[node].offset + inside, arena, scratch + filled, take)
         filled += take
         node = chunks[node].next

@@ -35,6 +35,7 @@ import numpy as np
 from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import FLAGS
 from kdissect.jit.rows import Records, array_of
+from kdissect.jit.unread_bytes import DESCRIPTOR, unread_bytes
 from kdissect.streams.arena import renew_arena
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.state_value import both_directions, resumed_state, state_value
@@ -55,6 +56,7 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.memory_budget import heaviest, held_by_each
 from kdissect.streams.overlaps import Conflicts
+from kdissect.streams.payload_reader import Later, read_payload
 from kdissect.streams.segment_loop import advance
 from kdissect.streams.split_segments import SplitSegments
 from kdissect.streams.state_pools import (
@@ -67,10 +69,12 @@ from kdissect.streams.state_pools import (
     with_more_exchanges,
     with_more_waiting,
 )
+from kdissect.streams.unread_payload import UnreadPayload, may_stay_unread
 
 # Finished exchanges that are handed on together: their columns stay in the processor's cache.
 FLUSH_AT = 1 << 14
 MOST_CONNECTIONS = 2048  # of a task that lets exchanges wait: the state of more takes the memory for it
+LARGER_UNREAD = 3  # as many bytes may wait if most of them are not read: memory that nobody touched is free
 ARENA_STEP = 1 << 20  # bytes that an arena grows by at least
 
 
@@ -79,6 +83,8 @@ class ExchangeBatch(NamedTuple):
 
     exchanges: Records
     arena: Bytes
+    unread: UnreadPayload | None = None
+    """Bytes of the arena that stand in files; None if all are there."""
 
 
 TakeRecords = Callable[[State, int], Iterator[ExchangeBatch]]
@@ -91,15 +97,21 @@ class StreamEngine:
     Exchanges of slabs that lie in `batch_bytes` of the arena may come in one batch: see `end_slab`.
 
     Connections are rows, counted from 0. All of them together hold at most `most_held` bytes of what waits.
-    With `tokens` raw SASL tokens are returned as exchanges, too. The methods that may meet whole records of
-    TLS are given `take_records` each time: an engine that kept it would be part of a circle of references,
-    and its memory would stay until the garbage collector runs.
+    With `tokens` raw SASL tokens are returned as exchanges, too. Large records stay unread unless the engine
+    `reads_all`. The methods that may meet whole records of TLS are given `take_records` each time: an engine
+    that kept it would be part of a circle of references, and its memory would stay until the garbage
+    collector runs.
 
     A batch of exchanges is valid until the next one is asked for.
     """
 
     def __init__(
-        self, max_versions: Int64s, most_held: int, tokens: bool = False, batch_bytes: int = 0
+        self,
+        max_versions: Int64s,
+        most_held: int,
+        tokens: bool = False,
+        batch_bytes: int = 0,
+        reads_all: bool = True,
     ) -> None:
         self.state = new_state(max_versions)
         self.state.counters.most_held = most_held
@@ -110,6 +122,7 @@ class StreamEngine:
         self._slab_begins = 0  # offset in the arena
         self._flushed_in_slab = False
         self._conflicts = Conflicts()
+        self._unread = None if reads_all else UnreadPayload()
         self._free: list[int] = []  # rows of connections that were forgotten
 
     def add_connections(self, likely_client_sides: Int64s, first_ns: Int64s) -> Int64s:
@@ -126,6 +139,20 @@ class StreamEngine:
         connections["first_ns"][rows] = connections["last_ns"][rows] = first_ns
         return rows
 
+    def read(self, path: str, segments: SplitSegments) -> Int64s:
+        """Read the payload of a split into the arena; return the offset of each segment's.
+
+        Raise CaptureChanged when the file is shorter by now. Payload that may stay unread is read when a loop
+        looks at it.
+        """
+        if self._unread is None:
+            return read_payload(path, segments, self.room_for_payload)
+        later = Later(self._unread, may_stay_unread(self.state))
+        offset_of = read_payload(path, segments, self.room_for_payload, later)
+        self.state = self.state._replace(unread=self._unread.rows)
+        self.state.counters.unread = int((self._unread.rows[:, DESCRIPTOR] >= 0).sum())
+        return offset_of
+
     def room_for_payload(self, size: int) -> tuple[Bytes, int]:
         """Return `size` bytes of the arena for the next slab, and their offset.
 
@@ -138,8 +165,9 @@ class StreamEngine:
                 self.state = with_more_arena(self.state, short)
             self.state.counters.assembly = offset + size
         else:
-            least = self._most_waiting()
+            least = self._most_waiting() * (1 if self._unread is None else LARGER_UNREAD)
             self.state, offset = renew_arena(self.state, self.connection_count, size, least)
+            self.forget_unread()
         self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset
 
@@ -162,12 +190,14 @@ class StreamEngine:
             code, following = advance(self.state, laid_out, connection_of, offset_of, following)
         if laid_out is not segments:
             segments[FLAGS] = laid_out[FLAGS, : segments.shape[1]]
+        self._check_unread()
 
     def count_conflicts(self, path: str, segments: SplitSegments, offset_of: Int64s) -> None:
         """Count the segments of a split of the file `path` that brought other bytes than those before."""
         repeats = self.state.counters.repeats > 0
         self.state.counters.repeats = 0
         self._conflicts.count(path, segments, repeats, offset_of, self.state)
+        self._check_unread()
 
     def close(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held, apart from what `flush` returns."""
@@ -207,7 +237,9 @@ class StreamEngine:
         used = int(self.state.counters.assembly)
         expected = (used - self._slab_begins) * 5 // 4
         are_few = not self._flushed_in_slab and self.state.counters.exchange_count < FLUSH_AT // 2
-        if not are_few or used + expected + SCRATCH > self._most_waiting():
+        unread = 0 if self._unread is None else unread_bytes(self._unread.rows)
+        most = self._most_waiting() * (LARGER_UNREAD if unread > used // 2 else 1)
+        if not are_few or used + expected + SCRATCH > most:
             yield from self.flush()
 
     def _most_waiting(self) -> int:
@@ -222,13 +254,14 @@ class StreamEngine:
             exchanges = array_of(self.state.exchanges)[:count]
             if not self._tokens:
                 exchanges = exchanges[exchanges["status"] != SASL_TOKEN]
-            yield ExchangeBatch(exchanges, self.state.arena)
+            yield ExchangeBatch(exchanges, self.state.arena, self._unread)
             self.state.counters.exchange_count = 0
 
     def _finish(self, rows: Int64s, how: int, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         while len(rows):
             code, done = finish(self.state, rows, how)
             rows = rows[done:]
+            self._check_unread()
             if code != DONE:
                 yield from self._go_on(code, int(rows[0]), take_records)
 
@@ -245,6 +278,17 @@ class StreamEngine:
             how = ALL_THAT_WAITS
         # A great many connections may hold more than that, a little each.
         self.state.counters.most_held = max(self._most_held, 2 * int(self.state.counters.held))
+
+    def _check_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.check()
+
+    def forget_unread(self) -> None:
+        """Close the files of payload that is unread: nobody will look at it any more."""
+        if self._unread is not None:
+            self._unread.clear()
+            self.state = self.state._replace(unread=self._unread.rows)
+            self.state.counters.unread = 0
 
     def _go_on(self, code: int, connection: int, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """Do what a loop has stopped for at a connection."""

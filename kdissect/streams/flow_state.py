@@ -193,6 +193,7 @@ class StateCounters(Row):
     held: int  # what all chunks and all that waits take, in bytes
     most_held: int  # so much may be held, in bytes
     repeats: int  # segments that brought bytes again, since the last comparison of such segments
+    unread: int  # rows of `State.unread` whose bytes were not read
 
 
 REQUEST_SIDE, RESPONSE_SIDE = "request", "response"  # the fields of an exchange that are a FrameRow
@@ -249,6 +250,7 @@ class State(NamedTuple):
     segment: SegmentRow  # the one at hand
     frame: FrameRow  # one message in the making
     blank: ExchangeRow  # zeros
+    unread: Int64s  # payload in the arena that may be unread: see `unread_payload`
 
 
 @jit_inner

@@ -29,6 +29,7 @@ from kdissect.streams.request_header import (
     header_evidence,
 )
 from kdissect.streams.response_search import RESPONSE_VIEW, SHORTEST_RESPONSE
+from kdissect.streams.unread_payload import look_at, look_at_all
 from kdissect.streams.waiting_queue import MAX_WAITING, waiting_request
 
 TOKEN_LIMIT = 1 << 20  # bytes: SASL tokens are small; a larger "token" is a lost place
@@ -171,6 +172,7 @@ def _assemble(state: State, direction: int, end: int, frame: FrameRow) -> None:
         take = min(end - position, chunks[node].length - inside)
         contiguous = contiguous and chunks[node].offset >= 0
         if contiguous:
+            look_at(state, chunks[node].offset + inside, chunks[node].offset + inside + take)
             copy_bytes(arena, chunks[node].offset + inside, arena, filled, take)
             filled += take
         frame.last_byte_ns = chunks[node].time_ns
@@ -192,6 +194,7 @@ def lose_place(state: State, direction: int, bytes_on: int) -> None:
     """Put a direction out of step: the next frame is searched from `bytes_on` bytes further on."""
     row = state.directions[direction]
     row.in_step = 0
+    look_at_all(state)
     skip(state, direction, min(row.frame + bytes_on, row.next))
 
 
@@ -201,5 +204,6 @@ def drop_leading_gaps(state: State, direction: int) -> None:
     row = state.directions[direction]
     while row.head >= 0 and state.chunks[row.head].offset < 0:
         row.in_step = 0
+        look_at_all(state)
         gap = row.head
         discard(state, direction, state.chunks[gap].position + state.chunks[gap].length)

@@ -11,7 +11,7 @@ import numpy as np
 from kdissect.array_types import Bytes, Int64s
 from kdissect.jit.decorators import copy_bytes, jit_flat
 from kdissect.jit.many_rows import read_only
-from kdissect.streams.payload_windows import read_whole
+from kdissect.jit.unread_bytes import read_whole
 
 WINDOW = 128 << 10  # bytes
 ALONE = 16 << 10  # bytes: a segment of this size is read straight to its place

@@ -42,6 +42,7 @@ from kdissect.streams.flow_state import DIFFERS, PROBES, REPEATS, State
 from kdissect.streams.late_duplicates import earlier_copies
 from kdissect.streams.payload_reader import read_ranges
 from kdissect.streams.split_segments import IN_FILE, SplitSegments
+from kdissect.streams.unread_payload import read_now
 
 NEAR_SEGMENTS = 256
 NEAR_PACKETS = 1 << 15
@@ -60,8 +61,8 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: Bools, choosing: b
 
     Rows are sorted by stream, in the order of the capture. All rows that are `wanted` have been read.
 
-    With `choosing` the loop compares nothing. It marks the unread rows that are `wanted` instead, because a
-    row that differs is not compared with later ones, so all must be there before the first comparison.
+    With `choosing` the loop compares nothing. It marks the rows that are `wanted` instead, because a row that
+    differs is not compared with later ones, so all must be there before the first comparison.
     """
     for row in range(len(rows)):
         before = row if rows[row, HOW] & REPEATS and rows[row, AT] >= 0 else 0
@@ -79,7 +80,7 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: Bools, choosing: b
                 continue
             at = rows[before, AT]
             if choosing:
-                wanted[before] = at == UNREAD
+                wanted[before] = wanted[row] = True
                 continue
             first = max(0, ahead)
             here = rows[row, AT] + first - ahead
@@ -237,7 +238,7 @@ class Conflicts:
         np.add.at(connections["duplicates"], streams[copies] >> 1, 1)
         order = np.argsort(rows[:, STREAM], kind="stable")
         differs = np.empty(len(rows), np.bool_)
-        differs[order] = _differs(self._path, rows[order], state.arena)
+        differs[order] = _differs(self._path, rows[order], state)
         conflicts = near.here[differs[len(seen) :]]
         np.add.at(directions["conflicts"], streams[conflicts], 1)
         segments[FLAGS, conflicts] |= DIFFERS
@@ -285,16 +286,21 @@ def _copies(path: str, rows: Int64s, seen: int) -> Bools:
     return copies[seen:]
 
 
-def _differs(path: str, rows: Int64s, arena: Bytes) -> Bools:
+def _differs(path: str, rows: Int64s, state: State) -> Bools:
     before = rows[:, HOW] & DIFFERS
     wanted = np.zeros(len(rows), np.bool_)
+    arena = state.arena
     again = arena[:0]
-    if (rows[:, AT] == UNREAD).any():
+    is_far = rows[:, AT] == UNREAD
+    if is_far.any() or state.counters.unread > 0:
         compare(rows, arena, again, wanted, True)
-        sizes = rows[wanted, SIZE]
+        near = rows[wanted & ~is_far]
+        read_now(state, near[:, AT], near[:, AT] + near[:, SIZE])
+        far = np.flatnonzero(wanted & is_far)
+        sizes = rows[far, SIZE]
         again = np.empty(int(sizes.sum()), np.uint8)
-        read_ranges(path, rows[wanted, PLACE], rows[wanted, PLACE] + sizes, again, ahead=False)
-        rows[wanted, AT] = ~(np.cumsum(sizes) - sizes)
+        read_ranges(path, rows[far, PLACE], rows[far, PLACE] + sizes, again, ahead=False)
+        rows[far, AT] = ~(np.cumsum(sizes) - sizes)
     compare(rows, arena, again, wanted, False)
     return rows[:, HOW] & DIFFERS != before
 

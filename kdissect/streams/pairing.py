@@ -26,7 +26,16 @@ from kdissect.streams.flow_state import (
     FrameRow,
     State,
 )
-from kdissect.streams.request_header import CORRELATION_AT, KEY_AT, LENGTH_BYTES, VERSION_AT, produce_acks
+from kdissect.streams.request_header import (
+    CORRELATION_AT,
+    HEADER_VIEW,
+    KEY_AT,
+    LENGTH_BYTES,
+    VERSION_AT,
+    acks_at,
+    produce_acks,
+)
+from kdissect.streams.unread_payload import look_at
 from kdissect.streams.waiting_queue import (
     EARLY_NS,
     NOT_KNOWN,
@@ -56,7 +65,7 @@ def on_request(state: State, connection: int, frame: FrameRow) -> None:
     request.api_version = int16_at(state.arena, frame.start + VERSION_IN_FRAME)
     request.correlation_id = int32_at(state.arena, frame.start + CORRELATION_IN_FRAME)
     produces = request.api_key == ApiKey.PRODUCE
-    if produces and produce_acks(state.arena, frame.start, frame.stop, request.api_version) == 0:
+    if produces and _acks(state, frame, request.api_version) == 0:
         finish_exchange(state, node, NO_RESPONSE_EXPECTED)
         free_waiting(state, node)
         return
@@ -73,6 +82,15 @@ def on_request(state: State, connection: int, frame: FrameRow) -> None:
             free_waiting(state, node)
             return
     wait_for_response(state, connection, node)
+
+
+@jit_inline
+def _acks(state: State, frame: FrameRow, version: int) -> int:
+    """Return what `produce_acks` does, of a frame whose first bytes showed that it is one."""
+    viewed = min(frame.stop, frame.start + HEADER_VIEW - LENGTH_BYTES)
+    if acks_at(state.arena, frame.start, viewed, version) < 0:
+        look_at(state, frame.start, frame.stop)
+    return produce_acks(state.arena, frame.start, frame.stop, version)
 
 
 @jit_inline
@@ -132,6 +150,7 @@ def _is_too_early(state: State, connection: int, node: int, request_ns: int) -> 
 @jit_inner
 def on_token(state: State, connection: int, frame: FrameRow) -> None:
     """Have a client's raw SASL token wait; its answer is the next frame of the other direction."""
+    look_at(state, frame.start, frame.stop)
     node = new_waiting(state)
     token = state.waiting[node]
     set_request(state, node, frame)
@@ -175,6 +194,7 @@ def on_response(state: State, connection: int, frame: FrameRow) -> None:
     """Pair one response; `frame` has its correlation id at least (4 bytes), unless it answers a token."""
     row = state.connections[connection]
     if _answers_token(state, connection, frame):
+        look_at(state, frame.start, frame.stop)
         node = row.first_waiting
         set_response(state, node, frame)
         finish_exchange(state, node, SASL_TOKEN)

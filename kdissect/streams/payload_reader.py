@@ -9,18 +9,21 @@ copied again (see `ordered_reads`). Nothing is mapped: resident memory stays at 
 
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.array_types import Bytes, Int64s
+from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.capture.segment_index import CAPTURED, OFFSET, SEGMENT_COLUMNS
 from kdissect.capture.storage import open_storage
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.many_rows import MANY_ROWS, read_only
 from kdissect.jit.rows import COMPILED
+from kdissect.jit.unread_bytes import read_whole
 from kdissect.streams.ordered_reads import read_in_order
-from kdissect.streams.payload_windows import SHORTER, UNORDERED, read_whole, take_from_windows
+from kdissect.streams.payload_windows import SHORTER, UNORDERED, take_from_windows
 from kdissect.streams.split_segments import SplitSegments
+from kdissect.streams.unread_payload import LEAST, CaptureChanged, UnreadPayload
 
 # Bytes: to read a hole up to this size costs less than another system call.
 READ_THROUGH = 2 << 10
@@ -31,25 +34,30 @@ MANY_RANGES = 32
 AHEAD = 64 << 10
 
 
-class CaptureChanged(Exception):
-    """The capture file no longer holds what pass one saw in it."""
-
-
 LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
 MEDIUM = 1 << 10  # bytes: segments of this size, on average, are put in the order of their streams
+MOSTLY = 0.5  # of a split is in large segments, or all is read: of smaller batches little could be left out
 DENSE = 8  # segments that take an eighth of their part of the file, or more, are taken from windows of it
+
+
+class Later(NamedTuple):
+    """Payload that is read when somebody looks at it, and the directions of which large segments may be."""
+
+    payload: UnreadPayload
+    directions: Bools
+
 
 Room = Callable[[int], tuple[Bytes, int]]
 """Room for a number of bytes in a larger array, and its offset there."""
 
 
-def read_payload(path: str, segments: SplitSegments, room: Room) -> Int64s:
-    """Read the payload of segments into what `room` returns.
+def read_payload(path: str, segments: SplitSegments, room: Room, later: Later | None = None) -> Int64s:
+    """Read the payload of segments into what `room` returns, apart from what is read `later`.
 
     Return the offset of each segment's bytes in the array of `room`. Raise CaptureChanged when the file is
     shorter by now.
     """
-    taken = _read_compiled(path, segments, room)
+    taken = _read_compiled(path, segments, room, later)
     if taken is not None:
         return taken
     table = segments.table
@@ -59,7 +67,7 @@ def read_payload(path: str, segments: SplitSegments, room: Room) -> Int64s:
     return positions + offset
 
 
-def _read_compiled(path: str, segments: SplitSegments, room: Room) -> Int64s | None:
+def _read_compiled(path: str, segments: SplitSegments, room: Room, later: Later | None) -> Int64s | None:
     """Return what `read_payload` does, None if no compiled loop is for these segments."""
     wanted, filled = segments.payload_bytes, segments.filled
     are_long = COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled
@@ -69,7 +77,7 @@ def _read_compiled(path: str, segments: SplitSegments, room: Room) -> Int64s | N
         if source.descriptor is None:
             return None
         if are_long:
-            return _read_in_order(source.descriptor, path, segments, room)
+            return _read_in_order(source.descriptor, path, segments, room, later)
         out, offset = room(wanted)
         taken, positions = take_from_windows(source.descriptor, segments.table, segments.counts, out)
     if taken == SHORTER:
@@ -77,13 +85,21 @@ def _read_compiled(path: str, segments: SplitSegments, room: Room) -> Int64s | N
     return None if taken == UNORDERED else positions + offset
 
 
-def _read_in_order(descriptor: int, path: str, segments: SplitSegments, room: Room) -> Int64s:
+def _read_in_order(
+    descriptor: int, path: str, segments: SplitSegments, room: Room, later: Later | None
+) -> Int64s:
     offsets, lengths = segments.table[OFFSET], segments.table[CAPTURED]
     rows = np.flatnonzero(lengths)
-    starts, stops, positions = _by_stream(offsets, lengths, segments.directions, rows)
+    _, _, positions = _by_stream(offsets, lengths, segments.directions, rows)
     out, offset = room(segments.payload_bytes)
-    if _spread(segments) >= DENSE * segments.payload_bytes:
-        read_ahead(descriptor, starts, stops)
+    if later is not None:
+        waits = (lengths[rows] >= LEAST) & later.directions[segments.directions[rows]]
+        unread = rows[waits]
+        if lengths[unread].sum() > MOSTLY * segments.payload_bytes:
+            rows = rows[~waits]
+            later.payload.add(path, descriptor, positions[unread] + offset, lengths[unread], offsets[unread])
+    if len(rows) and _spread(segments) >= DENSE * segments.payload_bytes:
+        read_ahead(descriptor, offsets[rows], offsets[rows] + lengths[rows])
     if not read_in_order(descriptor, offsets, lengths, positions, rows, out):
         raise CaptureChanged(f"{path} became shorter while it was read")
     return positions + offset

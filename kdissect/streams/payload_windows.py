@@ -11,8 +11,9 @@ import numpy as np
 
 from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import CAPTURED, OFFSET
-from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner, read_file
+from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner
 from kdissect.jit.many_rows import read_only
+from kdissect.jit.unread_bytes import read_whole
 
 WINDOW, LARGEST_WINDOW = 64 << 10, 1 << 20  # bytes
 WINDOW_OF_PIECE = 1 << 10  # bytes: each window looks at all pieces, so many pieces need larger ones
@@ -88,15 +89,3 @@ def _window_edges(segments: Int64s, following: Int64s, stops: Int64s, reach: int
                 end = max(end, segments[OFFSET, row] + segments[CAPTURED, row])
             row += 1
     return int(begin), int(end)
-
-
-@jit_inner
-def read_whole(descriptor: int, target: Bytes, at: int, count: int, offset: int) -> bool:
-    """Fill a part of an array from a file; return False if the file ends before that."""
-    got = 0
-    while got < count:
-        more = read_file(descriptor, target, at + got, count - got, offset + got)
-        if more <= 0:
-            return False
-        got += more
-    return True

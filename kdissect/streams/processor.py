@@ -37,7 +37,6 @@ from kdissect.streams.endpoints import KEY, Endpoints, EndpointTable, connection
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, State
 from kdissect.streams.newest_rows import NewestRows
-from kdissect.streams.payload_reader import read_payload
 from kdissect.streams.split_segments import segments_of_split
 from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_state import Plain, TlsFacts
@@ -110,12 +109,13 @@ class FlowProcessor:
         tcp_step_ns: int = STEP_NS,
         follows_tcp: bool = True,
         batch_bytes: int = 0,
+        reads_all: bool = True,
     ) -> None:
         self._follows_tcp = follows_tcp
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
         self._newest = NewestRows()
-        self._engine = StreamEngine(max_versions, most_held, tokens, batch_bytes)
+        self._engine = StreamEngine(max_versions, most_held, tokens, batch_bytes, reads_all)
         self.endpoints = EndpointTable()
         self.numbers: list[int] = []
         self.row_of: dict[int, int] = {}
@@ -146,7 +146,7 @@ class FlowProcessor:
         if self._follows_tcp:
             self.tcp.feed(unpacked.packets, np.repeat(rows, counts), len(self.endpoints))
         segments = segments_of_split(unpacked.packets, counts, rows)
-        offset_of = read_payload(split.path, segments, self._engine.room_for_payload)
+        offset_of = self._engine.read(split.path, segments)
         yield from self._engine.advance(segments.table, segments.connection_of, offset_of, self._take_records)
         self._engine.count_conflicts(split.path, segments, offset_of)
         yield from self.tls.flush()
@@ -170,6 +170,7 @@ class FlowProcessor:
         self.tcp.close()
         yield from self.tls.close()
         yield from self._engine.flush()
+        self._engine.forget_unread()
 
     def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
         """End some connections, as `close` does with all; return what they still held."""

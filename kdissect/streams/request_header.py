@@ -199,14 +199,21 @@ def can_be_request(data: Bytes, offset: int, length: int) -> bool:
 
 @jit_inner
 def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
-    """Return the acks field of a Produce request, which is data[start:stop]; 1 if the bytes end before it.
+    """Return the acks field of a Produce request, which is data[start:stop]; 1 if the bytes end before it."""
+    at = acks_at(data, start, stop, version)
+    return int16_at(data, at) if at >= 0 else 1
+
+
+@jit_inner
+def acks_at(data: Bytes, start: int, stop: int, version: int) -> int:
+    """Return where the acks field of a Produce request is, data[start:stop]; -1 if that ends before it.
 
     acks comes first in versions 0 to 2. From version 3 on the nullable transactional id comes before it. From
     version 9 on that id is compact, and the tagged fields of the header (KIP-482) come first of all.
     """
     at = start + 8
     if at + 2 > stop:
-        return 1
+        return -1
     at += 2 + max(0, int16_at(data, at))
     if version >= 9:
         fields, at = uvarint_at(data, at, stop)
@@ -219,6 +226,6 @@ def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
         at = at + max(0, size - 1) if at >= 0 else stop
     elif version >= 3:
         if at + 2 > stop:
-            return 1
+            return -1
         at += 2 + max(0, int16_at(data, at))
-    return int16_at(data, at) if at + 2 <= stop else 1
+    return at if at + 2 <= stop else -1

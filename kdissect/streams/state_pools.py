@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kdissect.array_types import Int64s
 from kdissect.jit.rows import array_of, grown_table, integers_of, new_table
+from kdissect.jit.unread_bytes import NOTHING_UNREAD
 from kdissect.streams.flow_state import (
     OTHER,
     SCRATCH,
@@ -51,6 +52,7 @@ def new_state(max_versions: Int64s) -> State:
         segment=new_table(SegmentRow, 1)[0],
         frame=new_table(FrameRow, 1)[0],
         blank=new_table(ExchangeRow, 1)[0],
+        unread=NOTHING_UNREAD,
     )
     state.counters.free_chunk = state.counters.free_waiting = -1
     state.counters.reading = state.counters.read_next = -1

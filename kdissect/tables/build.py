@@ -94,6 +94,7 @@ def dissect_batches(
     tcp_step_ns: int = STEP_NS,
     as_arrays: bool = False,
     decoder: PayloadDecoder = WITHOUT_SCHEMAS,
+    reads_all: bool = True,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
 
@@ -103,17 +104,25 @@ def dissect_batches(
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
     table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS. With `as_arrays`, exchanges and
     partitions are arrays, from which figures are counted. `decoder` decodes keys and values of RECORDS.
+    `reads_all` is as for `new_table_processor`.
     """
-    processor = new_table_processor(splits, keys, tcp_step_ns)
+    processor = new_table_processor(splits, keys, tcp_step_ns, reads_all=reads_all)
     maker = TableMaker(splits, wanted, as_arrays, decoder)
     yield from maker.exchanges(paired_batches(pieces, processor, wanted))
     yield from maker.connections(processor)
 
 
 def new_table_processor(
-    splits: Sequence[Split], keys: KeyLog, tcp_step_ns: int = STEP_NS, batch_bytes: int = BATCH_BYTES
+    splits: Sequence[Split],
+    keys: KeyLog,
+    tcp_step_ns: int = STEP_NS,
+    batch_bytes: int = BATCH_BYTES,
+    reads_all: bool = True,
 ) -> FlowProcessor:
-    """Return a processor without connections, whose exchanges become tables."""
+    """Return a processor without connections, whose exchanges become tables.
+
+    Unless it `reads_all`, only headers of large records are there, and what figures want of the others.
+    """
     return new_flow_processor(
         splits,
         np.array(highest_versions(), np.int64),
@@ -121,6 +130,7 @@ def new_table_processor(
         tokens=True,
         tcp_step_ns=tcp_step_ns,
         batch_bytes=batch_bytes,
+        reads_all=reads_all,
     )
 
 

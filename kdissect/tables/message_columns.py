@@ -57,7 +57,11 @@ class MessageColumns:
     def read(cls, batch: ExchangeBatch, side: str, rows: Int64s) -> Self:
         """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
         messages = list_messages(batch.exchanges, side, rows)
-        columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS)
+        if batch.unread is None:
+            columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS)
+        else:
+            columns = batch_reader.read_listed(batch.arena, *messages, MOST_ROWS, batch.unread.rows)
+            batch.unread.check()
         if side == REQUEST_SIDE:
             keep_cut_client_ids(columns, messages.spans)
         return cls(side, len(batch.exchanges), rows, columns)

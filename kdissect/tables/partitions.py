@@ -19,6 +19,7 @@ from kdissect.array_types import Bools, Bytes, Int64s
 from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
 from kdissect.jit.many_rows import are_many, read_only
 from kdissect.jit.same_bytes import same_bytes
+from kdissect.protocol.columnar.unread_records import SAMPLE_BYTES
 from kdissect.protocol.records.batches import CODEC_NAMES, HEADER_BYTES
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables.array_batch import ArrayBatch, ArrayColumn
@@ -262,7 +263,6 @@ def _columns(
     }
 
 
-SAMPLE_BYTES = 16 << 10
 _ROOM = lz4.compress_block_bound(bytes(SAMPLE_BYTES))
 
 

@@ -119,11 +119,12 @@ def by_command(captures: CaptureSet, runs: int) -> dict[str, Any]:
     return found
 
 
-def passing(captures: CaptureSet, name: str) -> dict[str, Any]:
-    """Measure one capture once, with kdissect only, and remove it if it was made for that: it is large."""
+def passing(captures: CaptureSet, name: str, runs: int = 1) -> dict[str, Any]:
+    """Measure one capture, with kdissect only, and remove it if it was made for that: it is large."""
     made = not (captures.folder / f"{name}.pcap").exists()
     path = captures.path(name)
-    found = medians(name, {"kdissect": (kdissect(path, "--quiet"), 1)}, path)
+    run(["cat", str(path)])  # fills the page cache, as for the other captures
+    found = medians(name, {"kdissect": (kdissect(path, "--quiet"), runs)}, path)
     if made:
         path.unlink()
     return found
@@ -307,7 +308,7 @@ def parts(captures: CaptureSet, wanted: list[str], runs: int, native: Path | Non
         *once("cores", CORES, lambda: by_cores(captures, min(runs, 2))),
         *of("sizes", BY_SIZE, lambda name: passing(captures, name)),
         *once("first_run", FIRST_RUN, lambda: first_run(captures)),
-        *of("shapes", ("single", "many"), lambda name: passing(captures, name)),
+        *of("shapes", ("single", "many"), lambda name: passing(captures, name, runs)),
     ]
 
 

@@ -62,11 +62,11 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
     def columns() -> int:
         return sum(tables["exchanges"].num_rows for tables in batches() if "exchanges" in tables)
 
-    def batches() -> Iterator[Any]:
-        yield from dissect_batches(pieces, splits)
+    def batches(reads_all: bool = True) -> Iterator[Any]:
+        yield from dissect_batches(pieces, splits, reads_all=reads_all)
 
     def figures() -> int:
-        return len([summarise(tables) for tables in coalesce_batches(batches())])
+        return len([summarise(tables) for tables in coalesce_batches(batches(reads_all=False))])
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)

@@ -15,12 +15,12 @@ from kdissect.streams.payload_reader import (
     MANY_RANGES,
     MEDIUM,
     READ_THROUGH,
-    CaptureChanged,
     plan,
     read_payload,
     read_ranges,
 )
 from kdissect.streams.split_segments import SplitSegments, segments_of_split
+from kdissect.streams.unread_payload import CaptureChanged
 
 
 @pytest.mark.parametrize("largest", [200, 3 * LARGE], ids=["small", "large"])

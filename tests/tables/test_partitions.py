@@ -14,12 +14,13 @@ from kdissect import read
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.columnar.unread_records import SAMPLE_BYTES
 from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.spark import tasks
 from kdissect.tables import partitions as partitions_module
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.partition_numbers import ALL_OF_FIRST, is_tried
-from kdissect.tables.partitions import SAMPLE_BYTES, call_all, compressed, partners, plain_pairs, row_pairs
+from kdissect.tables.partitions import call_all, compressed, partners, plain_pairs, row_pairs
 from kdissect.text import format_uuid
 from tests.helpers import recorded
 from tests.helpers.told_capture import Story

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kdissect.array_types import Int64s
 from kdissect.jit.many_rows import are_many, read_only
+from kdissect.jit.unread_bytes import NO_ARRAY, NOTHING_UNREAD
 from kdissect.protocol.columnar.program_cache import library
 from kdissect.protocol.columnar.register_loops import take_integers, take_spans
 from kdissect.protocol.columnar.registers import (
@@ -248,12 +249,18 @@ def read(
 
 
 def read_listed(
-    arena: NDArray[np.uint8], entries: Int64s, spans: Int64s, together: int = NO_BOUND
+    arena: NDArray[np.uint8],
+    entries: Int64s,
+    spans: Int64s,
+    together: int = NO_BOUND,
+    unread: Int64s = NOTHING_UNREAD,
 ) -> Columns:
     """Read messages by the first rows of their programs, or minus a Reason; the rest is as for `read`.
 
     `spans` has start, stop and frame stop of each message, which is not before `stop`.
+    Bytes of the arena that are `unread` are read as far as they are needed (see `unread_records`).
     """
+    room = arena if len(unread) else NO_ARRAY
     arena = np.ascontiguousarray(arena).view()
     arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
     output = _Output(len(entries))
@@ -270,15 +277,17 @@ def read_listed(
             output.rows,
             output.summaries,
             output.nodes,
+            unread,
+            room,
             *space,
         )
         if done < len(entries) and not output.grow(together):
             entries = entries[:done]
     read_together = output.read_together(len(entries), together)
     entries = entries[:read_together]
-    unread = entries < 0
-    output.messages[: len(entries)][unread, FAULT] = -entries[unread]
-    output.messages[: len(entries)][unread, FAULT_AT] = -1
+    unknown = entries < 0
+    output.messages[: len(entries)][unknown, FAULT] = -entries[unknown]
+    output.messages[: len(entries)][unknown, FAULT_AT] = -1
     columns = output.columns(len(entries))
     _count_wrapped(arena, columns)
     return columns

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.array_types import Int64s
+from kdissect.jit.unread_bytes import NO_ARRAY, NOTHING_UNREAD
 from kdissect.protocol.columnar.batch_reader import Integers, Spans
 from kdissect.protocol.columnar.program import compile_fields
 from kdissect.protocol.columnar.program_cache import KEYS, VERSIONS, ProgramCache
@@ -82,7 +83,7 @@ class FieldReader:
         used = np.zeros(USED_WIDTH, np.int64)
         table = self._programs.table
         written = room, no_rows, no_summaries, no_nodes
-        walk(table, entries, arena, spans, 0, used, *written, *scratch())
+        walk(table, entries, arena, spans, 0, used, *written, NOTHING_UNREAD, NO_ARRAY, *scratch())
         messages[unknown, FAULT] = UNREAD  # the walk says nothing of those without a program
         return FieldColumns(arena, messages, self.slots, self._is_flexible(entries, api_key, api_version))
 

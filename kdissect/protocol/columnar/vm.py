@@ -20,6 +20,8 @@ these functions become part of the one compiled loop.
 from typing import Any
 
 from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
+from kdissect.jit.unread_bytes import is_all_there, read_bytes
+from kdissect.protocol.columnar.unread_records import read_ahead, read_records
 from kdissect.protocol.columnar.vm_rows import (
     begin_message,
     emit_node,
@@ -79,6 +81,8 @@ def walk(
     rows: Any,
     summaries: Any,
     nodes: Any,
+    unread: Any,
+    room: Any,
     tallies: Any,
     stack: Any,
     registers: Any,
@@ -89,23 +93,26 @@ def walk(
     entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is
     its start, stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the
     last message wants, then the bytes of topics in all rows, or some more, and the summaries of records.
+    `unread` has the bytes that are not in the arena yet (see `unread_bytes`), and `room` is the arena if
+    there are any. After the walk all bytes of messages are there, but for what `read_records` leaves out.
     `tallies`, `stack`, `registers` and `summary` are scratch space: see `vm_state.scratch`.
     """
     tally = tallies[0]
+    outputs, source, space = (rows, summaries, nodes), (unread, room), (tally, stack, registers, summary)
     for message in range(first, len(entries)):
         ahead = spans[min(message + FETCHED_AHEAD, len(entries) - 1), 0]
         for line in range(FETCHED_LINES):
             prefetch(arena, ahead + line * LINE_BYTES)
         entry = entries[message]
+        start, stop, frame_stop = spans[message, 0], spans[message, 1], spans[message, 2]
         if entry < 0:
+            read_bytes(unread, room, start, stop)
             for column in range(VERDICT_WIDTH):
                 messages[message, column] = 0
             continue
-        begin_message(tally, message, used[ROWS], used[NODES], used[SUMMARIES])
-        start, stop, frame_stop = spans[message, 0], spans[message, 1], spans[message, 2]
-        places = (arena, start, stop, frame_stop)
-        fault, field_at, row = _run(
-            table, entry, *places, rows, summaries, nodes, tally, stack, registers, summary
+        begin = (message, used[ROWS], used[NODES], used[SUMMARIES])
+        fault, field_at, row = _read_message(
+            table, entry, arena, (start, stop, frame_stop), begin, outputs, source, space
         )
         if fault != NONE:
             keep_partial_row(rows, summaries, tally, registers, summary)
@@ -120,31 +127,42 @@ def walk(
 
 
 @jit_inline
-def _run(
-    table: Any,
-    entry: int,
-    arena: Any,
-    start: int,
-    stop: int,
-    frame_stop: int,
-    rows: Any,
-    summaries: Any,
-    nodes: Any,
-    tally: Any,
-    stack: Any,
-    registers: Any,
-    summary: Any,
+def _read_message(
+    table: Any, entry: int, arena: Any, span: Any, begin: Any, outputs: Any, source: Any, space: Any
 ) -> Any:
-    """Run a program over one message.
+    """Do what `_run` does with a message that may be unread; `begin` is what `begin_message` takes."""
+    start, stop, frame_stop = span
+    unread, room = source
+    there = stop if is_all_there(unread, start, stop) else read_ahead(unread, room, start, stop)
+    while True:
+        begin_message(space[0], begin[0], begin[1], begin[2], begin[3])
+        places = (start, there, stop, frame_stop)
+        fault, field_at, row = _run(table, entry, arena, places, outputs, source, space)
+        if fault == NONE or there == stop:
+            return fault, field_at, row
+        read_bytes(unread, room, start, stop)  # a message that seems to end here may only be unread
+        there = stop
+
+
+@jit_inline
+def _run(table: Any, entry: int, arena: Any, places: Any, outputs: Any, source: Any, space: Any) -> Any:
+    """Run a program over one message, whose bytes are read up to `there`, and up to `stop` if it wants them.
 
     Return its fault, where the field that has it starts, and the row that met it.
     """
+    start, there, stop, frame_stop = places
+    rows, summaries, nodes = outputs
+    tally, stack, registers, summary = space
     row, offset, field_at, fault = entry, start, start, NONE
-    limit, readable = frame_stop, min(stop, frame_stop)
+    limit, readable = frame_stop, min(there, frame_stop)
     while fault == NONE:
         op, number, at_row = table[row, 0], table[row, 1], row
         field_at = offset
         if op <= OP_RECORDS:
+            if op == OP_RECORDS and there < stop:
+                size, begin = read_size(arena, offset, readable, number)
+                there = read_records(source[0], source[1], size, begin, there, stop)
+                readable = min(there, limit)
             offset, fault = op_value(table, row, arena, offset, readable, limit, tally, registers, summary)
             row += 1
         elif op == OP_BLOCK:
@@ -165,11 +183,11 @@ def _run(
             row += 1
         elif op == OP_TAG:
             jump, offset, limit, field_at, fault = _op_tag(table, row, arena, offset, readable, limit, stack)
-            readable = min(stop, limit)
+            readable = min(there, limit)
             row = entry + jump if jump >= 0 else row
         elif op == OP_END_TAG:
             limit, field_at, fault = _op_end_tag(stack[table[row, 4]], offset, limit)
-            readable = min(stop, limit)
+            readable = min(there, limit)
             row = entry + number
         elif op == OP_OPTION:
             is_there, fault = _op_option(arena, offset, readable, limit)

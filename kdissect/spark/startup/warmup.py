@@ -24,7 +24,7 @@ from kdissect.report.aggregate import call_loops, group_loops
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
-from kdissect.streams import own_bytes, payload_reader, split_segments
+from kdissect.streams import own_bytes, payload_reader, split_segments, unread_payload
 from kdissect.streams.tcp import step_fold
 from kdissect.tables import (
     array_batch,
@@ -58,6 +58,7 @@ ENGINE_FOR_MANY: tuple[Callable[[], None], ...] = (
     payload_reader.call_all,
     split_segments.call_all,
     own_bytes.call_all,
+    unread_payload.call_all,
     step_fold.call_all,
 )
 """Calls of those kernels of reassembly, framing and pairing that only many connections or exchanges need."""

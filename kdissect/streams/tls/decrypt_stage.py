@@ -73,11 +73,12 @@ def new_flow_processor(
     tcp_step_ns: int = STEP_NS,
     follows_tcp: bool = True,
     batch_bytes: int = 0,
+    reads_all: bool = True,
 ) -> FlowProcessor:
     """Return a processor that decrypts TLS connections with `keys`; the other arguments are its own."""
     stage = TlsStage(keys, lambda: new_flow_processor((), max_versions, NO_KEYS, tokens, most_held))
     return FlowProcessor(
-        splits, max_versions, stage, tokens, most_held, tcp_step_ns, follows_tcp, batch_bytes
+        splits, max_versions, stage, tokens, most_held, tcp_step_ns, follows_tcp, batch_bytes, reads_all
     )
 
 

@@ -359,7 +359,14 @@ def test_faults_name_the_field() -> None:
 def test_everything_again_uncompiled() -> None:
     again(
         {"KDISSECT_JIT": "0"},
-        ("columnar/batch_reader", "columnar/vm", "records/batch_summary", "records/crc32c", "integers"),
+        (
+            "columnar/batch_reader",
+            "columnar/unread_records",
+            "columnar/vm",
+            "records/batch_summary",
+            "records/crc32c",
+            "integers",
+        ),
     )
 
 
@@ -369,7 +376,7 @@ def test_everything_again_with_every_index_checked() -> None:
     """Kernels are kept by their sources alone, so those with checks need a cache of their own."""
     again(
         {"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(cache_home() / "checked")},
-        ("columnar/batch_reader", "columnar/vm"),
+        ("columnar/batch_reader", "columnar/unread_records", "columnar/vm"),
     )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kdissect.jit.unread_bytes import NO_ARRAY, NOTHING_UNREAD
 from kdissect.protocol.columnar.assembler import Op
 from kdissect.protocol.columnar.registers import (
     BROKER_WIDTH,
@@ -49,6 +50,8 @@ class Walked:
             self.rows,
             self.summaries,
             self.nodes,
+            NOTHING_UNREAD,
+            NO_ARRAY,
             *scratch(),
         )
 
