@@ -25,12 +25,6 @@ def is_shorter(unread: Int64s) -> bool:
     return bool((unread[:, DESCRIPTOR] == SHORTER).any())
 
 
-def unread_bytes(unread: Int64s) -> int:
-    """Return how many bytes lie in rows that were not read as a whole."""
-    rows = unread[unread[:, DESCRIPTOR] >= 0]
-    return int((rows[:, END] - rows[:, BEGIN]).sum())
-
-
 @jit_inner
 def read_whole(descriptor: int, target: Bytes, at: int, count: int, offset: int) -> bool:
     """Fill a part of an array from a file; return False if the file ends before that."""

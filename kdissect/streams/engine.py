@@ -35,7 +35,7 @@ import numpy as np
 from kdissect.array_types import Bytes, Int64s
 from kdissect.capture.segment_index import FLAGS
 from kdissect.jit.rows import Records, array_of
-from kdissect.jit.unread_bytes import DESCRIPTOR, unread_bytes
+from kdissect.jit.unread_bytes import DESCRIPTOR
 from kdissect.streams.arena import renew_arena
 from kdissect.streams.carry.split_numbers import SplitNumbers
 from kdissect.streams.carry.state_value import both_directions, resumed_state, state_value
@@ -74,7 +74,6 @@ from kdissect.streams.unread_payload import UnreadPayload, may_stay_unread
 # Finished exchanges that are handed on together: their columns stay in the processor's cache.
 FLUSH_AT = 1 << 14
 MOST_CONNECTIONS = 2048  # of a task that lets exchanges wait: the state of more takes the memory for it
-LARGER_UNREAD = 3  # as many bytes may wait if most of them are not read: memory that nobody touched is free
 ARENA_STEP = 1 << 20  # bytes that an arena grows by at least
 
 
@@ -165,7 +164,7 @@ class StreamEngine:
                 self.state = with_more_arena(self.state, short)
             self.state.counters.assembly = offset + size
         else:
-            least = self._most_waiting() * (1 if self._unread is None else LARGER_UNREAD)
+            least = self._most_waiting()
             self.state, offset = renew_arena(self.state, self.connection_count, size, least)
             self.forget_unread()
         self._slab_begins, self._flushed_in_slab = offset, False
@@ -237,9 +236,7 @@ class StreamEngine:
         used = int(self.state.counters.assembly)
         expected = (used - self._slab_begins) * 5 // 4
         are_few = not self._flushed_in_slab and self.state.counters.exchange_count < FLUSH_AT // 2
-        unread = 0 if self._unread is None else unread_bytes(self._unread.rows)
-        most = self._most_waiting() * (LARGER_UNREAD if unread > used // 2 else 1)
-        if not are_few or used + expected + SCRATCH > most:
+        if not are_few or used + expected + SCRATCH > self._most_waiting():
             yield from self.flush()
 
     def _most_waiting(self) -> int:
