@@ -146,7 +146,7 @@ class StreamEngine:
         """
         if self._unread is None:
             return read_payload(path, segments, self.room_for_payload)
-        later = Later(self._unread, may_stay_unread(self.state))
+        later = Later(self._unread, lambda: may_stay_unread(self.state))
         offset_of = read_payload(path, segments, self.room_for_payload, later)
         self.state = self.state._replace(unread=self._unread.rows)
         self.state.counters.unread = int((self._unread.rows[:, DESCRIPTOR] >= 0).sum())

@@ -41,10 +41,10 @@ DENSE = 8  # segments that take an eighth of their part of the file, or more, ar
 
 
 class Later(NamedTuple):
-    """Payload that is read when somebody looks at it, and the directions of which large segments may be."""
+    """Payload that is read when somebody looks at it; large segments of which directions may be, if asked."""
 
     payload: UnreadPayload
-    directions: Bools
+    directions: Callable[[], Bools]
 
 
 Room = Callable[[int], tuple[Bytes, int]]
@@ -93,7 +93,7 @@ def _read_in_order(
     _, _, positions = _by_stream(offsets, lengths, segments.directions, rows)
     out, offset = room(segments.payload_bytes)
     if later is not None:
-        waits = (lengths[rows] >= LEAST) & later.directions[segments.directions[rows]]
+        waits = (lengths[rows] >= LEAST) & later.directions()[segments.directions[rows]]
         unread = rows[waits]
         if lengths[unread].sum() > MOSTLY * segments.payload_bytes:
             rows = rows[~waits]
