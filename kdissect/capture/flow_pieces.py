@@ -166,6 +166,15 @@ def descriptor_flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: in
     return int(flags)
 
 
+@jit_flat
+def sort_by_piece(piece_of: Int64s, next_of: Int64s, order: Int64s) -> None:
+    """Fill `order` with the numbers of segments by piece; `next_of` has the start of each, and changes."""
+    for row in range(len(piece_of)):
+        piece = piece_of[row]
+        order[next_of[piece]] = row
+        next_of[piece] += 1
+
+
 def take_fields(pieces: Int64s, rows: Int64s, fields: Int64s) -> Int64s:
     """Return some fields of some pieces, each field in one piece of memory: shape (fields, rows).
 

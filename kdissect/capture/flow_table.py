@@ -37,6 +37,7 @@ from kdissect.capture.flow_pieces import (
     hash_key,
     is_b_to_a,
     opened_by_of,
+    sort_by_piece,
     write_key,
 )
 from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS
@@ -58,7 +59,7 @@ from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
 # Columns of a gathered segment: those of a descriptor, and its piece.
 PIECE = packed.SEGMENT_COLUMNS
 
-# The state of the loop.
+# The state of the loop. Packets are numbered from the first one that was read.
 PIECES, SEGMENTS, PACKET, FIRST_PACKET, HELD_COUNT = range(5)
 
 # Counts, in the order of segment_index.Counts; classes of packets begin at CLASSES.
@@ -87,7 +88,7 @@ class FlowArrays(NamedTuple):
 class FlowTable:
     """The result of a split: `pieces`, `segments` (in capture order) and `counts`.
 
-    `begin` prepares the table for a split. Its arrays are used again for the next one.
+    `begin` prepares the table for a split, and `follow` for the one behind it. Arrays are used again.
     """
 
     def __init__(self, ports: Iterable[int] = ()) -> None:
@@ -103,19 +104,31 @@ class FlowTable:
             [secrets.randbits(30) * 2 + 1 for _ in range(KEY_FIELDS)], dtype=np.int64
         )
 
-    def begin(self, first_packet: int, most_packets: int, recalled: int = 0) -> None:
-        """Forget everything, and expect up to `most_packets`, the first of which has number `first_packet`.
+    def begin(self, most_packets: int = 0, recalled: int = 0) -> None:
+        """Forget everything, and expect some packets; there is room for `most_packets` at once.
 
         Before them come `recalled` packets, which are read only to recognise copies and fragments.
         """
-        self.counts = np.zeros(len(packed.Counts._fields), dtype=np.int64)
-        self._state = np.array([0, 0, first_packet - recalled, first_packet, 0], dtype=np.int64)
-        self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
+        self._state = np.array([0, 0, 0, recalled, 0], dtype=np.int64)
         self._seen, self._firsts, self._held = new_seen(), new_firsts(), new_held()
         # Fragments that waited since before the split are described too.
         room = most_packets + 2 * MOST_ROWS + 1
         if room > len(self._segments):
             self._segments = np.empty((room, PIECE + 1), dtype=np.int64)
+        self._forget_pieces()
+
+    def follow(self) -> None:
+        """Begin the split behind the last one, whose packets serve to recognise copies and fragments.
+
+        The result is that of a split that recalls them, which never depends on any packet before those.
+        """
+        self._state[FIRST_PACKET] = self._state[PACKET]
+        self._forget_pieces()
+
+    def _forget_pieces(self) -> None:
+        self.counts = np.zeros(len(packed.Counts._fields), dtype=np.int64)
+        self._state[PIECES] = self._state[SEGMENTS] = 0
+        self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
 
     @property
     def pieces(self) -> Int64s:
@@ -135,13 +148,13 @@ class FlowTable:
             if done == len(records):
                 return
             if not _has_room(self._state, self._segments):
-                self._segments = np.concatenate([self._segments, np.empty_like(self._segments)])
+                self._segments = _doubled(self._segments)
                 continue
             self.make_room()
 
     def make_room(self) -> None:
         """Double the number of pieces for which there is room."""
-        self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
+        self._pieces = _doubled(self._pieces)
         self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
         fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
 
@@ -163,8 +176,15 @@ class FlowTable:
         """Return the numbers of the segments sorted by piece, and the start of each piece among them."""
         starts = np.cumsum(self.pieces[:, COUNT]) - self.pieces[:, COUNT]
         order = np.empty(len(self.segments), dtype=np.int64)
-        sort_by_piece(self.segments, starts.copy(), order)
+        sort_by_piece(self.segments[:, PIECE], starts.copy(), order)
         return order, starts
+
+
+def _doubled(rows: Int64s) -> Int64s:
+    """Return a table of twice as many rows, the first of which are those of `rows`."""
+    larger = np.empty((2 * len(rows), rows.shape[1]), rows.dtype)
+    larger[: len(rows)] = rows
+    return larger
 
 
 @jit_inline
@@ -195,7 +215,7 @@ def _describe_acknowledgment(
         flags = packed.FLAG_ACK_ONLY | packed.FLAG_ACK | side
         row, segments = tables.state[SEGMENTS], tables.segments
         segments[row, packed.TIME] = time_ns
-        segments[row, packed.PACKET] = packet
+        segments[row, packed.PACKET] = packet - tables.state[FIRST_PACKET]
         segments[row, packed.OFFSET] = 0
         segments[row, packed.CAPTURED] = 0
         segments[row, packed.MISSING] = 0
@@ -250,7 +270,7 @@ def _describe(
     pieces[piece, COUNT] += 1
     row, segments = state[SEGMENTS], tables.segments
     segments[row, packed.TIME] = time_ns
-    segments[row, packed.PACKET] = packet
+    segments[row, packed.PACKET] = packet - state[FIRST_PACKET]
     segments[row, packed.OFFSET] = place + segment[headers.PAYLOAD]
     segments[row, packed.CAPTURED] = segment[headers.PAYLOAD_CAPTURED]
     segments[row, packed.MISSING] = missing
@@ -374,12 +394,3 @@ def collect_segments(
                 counts[CLASSES + held[row, ip_fragments.HELD_CLASS]] -= 1
                 counts[CLASSES + headers.SEGMENT] += 1
     return len(records)
-
-
-@jit_flat
-def sort_by_piece(segments: Int64s, next_of: Int64s, order: Int64s) -> None:
-    """Fill `order` with segment numbers by piece; `next_of` has the start of each piece, and is changed."""
-    for row in range(len(segments)):
-        piece = segments[row, PIECE]
-        order[next_of[piece]] = row
-        next_of[piece] += 1

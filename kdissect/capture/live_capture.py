@@ -17,8 +17,8 @@ from kdissect.capture.formats import pcapng
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import CAPTURE_HEAD_BYTES, ENDS, plan_file
 from kdissect.capture.index.range_merge import MergedScans
-from kdissect.capture.index.range_scan import ByteRange, RangeTask, scan_range
-from kdissect.capture.index.splits import Split
+from kdissect.capture.index.range_scan import RangeTask, scan_range
+from kdissect.capture.index.splits import ByteRange, Split
 from kdissect.capture.inputs import CaptureFile, check_magic
 from kdissect.capture.stoppable_pipe import ByteSource
 

@@ -72,12 +72,12 @@ def scan_split(
     """
     flows = gathering or FlowTable(ports)
     read_split(split, flows, chunk_bytes)
-    return _piece_rows(split.index, flows, row_segments, most_attempts)
+    return piece_rows(split.index, flows, row_segments, most_attempts)
 
 
 def read_split(split: Split, flows: FlowTable, chunk_bytes: int = CHUNK_BYTES) -> None:
     """Read one split into a flow table, as far as its records go."""
-    flows.begin(split.first_packet, split.packets, split.recalled_packets)
+    flows.begin(split.packets, split.recalled_packets)
     with open_storage(split.path) as source:
         reader = RecordReader(
             source, split.recall_start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns
@@ -101,7 +101,9 @@ def scan_batches(
             yield scan_split(splits[ordinal], gathering=gathering)
 
 
-def _piece_rows(split: int, flows: FlowTable, row_segments: int, most_attempts: int) -> pa.RecordBatch:
+def piece_rows(
+    split: int, flows: FlowTable, row_segments: int = ROW_SEGMENTS, most_attempts: int = MOST_ATTEMPTS
+) -> pa.RecordBatch:
     """Return the pieces of a split, and the row of counts behind them."""
     order, starts = flows.by_piece()
     kept = _kept_pieces(flows, most_attempts)

@@ -51,7 +51,7 @@ PIECES = pa.schema(
 # Columns of a descriptor table: an int64 array of shape (SEGMENT_COLUMNS, n). Unpacked descriptors lie one
 # after the other, 64 bytes each, as loops go through them: eight streams of numbers take twice as long.
 TIME = 0  # nanoseconds since the epoch
-PACKET = 1  # 1-based number in its capture file
+PACKET = 1  # number in its split, from 0; negative: a fragment that waited for one of the split
 OFFSET = 2  # file offset of the first payload byte (of the packet's end when it has none)
 CAPTURED = 3  # payload bytes in the file
 MISSING = 4  # payload bytes on the wire that were not kept (snaplen)

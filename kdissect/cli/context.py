@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.index.range_merge import RunRanges
     from kdissect.capture.index.range_scan import RangeScan, RangeTask
-    from kdissect.capture.inputs import Inputs
+    from kdissect.capture.inputs import CaptureFile, Inputs
     from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.reading_stop import ReadingStop
+    from kdissect.spark.startup.local_scan import LocalScans
     from kdissect.tables.anonymize import Pseudonyms
 
 
@@ -129,7 +130,7 @@ def prepare_run(
     """
     engine.build()  # loads most modules, at less cost than an import here
     from kdissect.bytes_progress import BytesProgress
-    from kdissect.capture.index.index import SPLIT_BYTES, index_captures
+    from kdissect.capture.index.index import RANGE_BYTES, SPLIT_BYTES, index_captures
 
     armed = engine.afterwards.enter_context(ExitStack())
     interrupt = armed.enter_context(first_interrupt(None if partial else end_at_once))
@@ -141,16 +142,23 @@ def prepare_run(
     if stop is None and not interrupt.has_come:
         armed.close()  # nothing could end the work of a server halfway
     interrupt.on_first = stop.ask_index if stop else None
+    here = _scans_here(engine, arguments, inputs.files, scratch)
     with BytesProgress("indexing captures", quiet=arguments.quiet) as progress:
         split_bytes = arguments.split_bytes or SPLIT_BYTES
-        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine, stop))
+        index = index_captures(
+            inputs.files,
+            split_bytes,
+            progress,
+            range_bytes=here.range_bytes(engine.settings.cores) if here else RANGE_BYTES,
+            run=_range_runner(engine, stop, here),
+        )
     interrupt.on_first = stop.ask if stop else None
     if announces:
         announce(index, arguments.quiet)
     if not index.packets:
         raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), interrupt)
     pseudonyms = pseudonyms_of(arguments)
-    work = _plan(engine, arguments, index, pseudonyms, scratch, stop)
+    work = _plan(engine, arguments, index, pseudonyms, scratch, stop, here)
     run = AnalysisRun(engine, index, work, pseudonyms, armed, interrupt, left_unread(inputs, index))
     if run.interruption:
         notify(f"kdissect: {run.interruption}")
@@ -235,15 +243,12 @@ def _plan(
     pseudonyms: "Pseudonyms | None",
     scratch: "Path",
     stop: "ReadingStop | None",
+    here: "LocalScans | None",
 ) -> "AnalysisWork":
-    """Return the work on indexed captures.
-
-    A local engine that is still starting gets splits scanned ahead.
-    """
+    """Return the work on indexed captures, of which some splits may have been scanned `here`."""
     from kdissect.capture.index.sampling import take_sample
     from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.pass_meters import PassMeters
-    from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
     from kdissect.spark.task_tables import TableOptions
     from kdissect.streams.tls.keylog import keys_for
 
@@ -251,20 +256,37 @@ def _plan(
     selected = table_filter(arguments, index.earliest_time_ns or 0)
     schemas = schema_store(arguments, engine.settings.local)
     options = TableOptions(selected, pseudonyms, keys=keys, schemas=schemas)
-    sample = take_sample(index.splits, arguments.port)
+    sample = here.sample if here else take_sample(index.splits, arguments.port)
+    ahead = here.result(index.splits) if here else None
     work = AnalysisWork(
-        index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample, stop=stop
+        index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample, ahead, stop=stop
     )
     if engine.settings.local and not arguments.quiet:
         work = replace(work, meters=PassMeters.new(scratch, index.splits))
-    if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
-        cores = engine.settings.cores
-        shares, place = work.shares(cores), scratch / "pieces"
-        ahead = scan_locally(work.splits, work.ports, shares, place, engine.is_up, cores=cores, stop=stop)
-        work = replace(work, ahead=ahead)
-        if work.meters:
-            work.meters.scanned.append(sum(split.stop - split.start for split in work.splits[: ahead.done]))
+        if ahead and work.meters:
+            scanned = (index.splits[ordinal] for ordinal in ahead.scanned)
+            work.meters.scanned.append(sum(split.stop - split.start for split in scanned))
     return work
+
+
+def _scans_here(
+    engine: AnyEngine, arguments: argparse.Namespace, files: "Sequence[CaptureFile]", scratch: "Path"
+) -> "LocalScans | None":
+    """Return what scans splits in this process while they are indexed; None for a cluster."""
+    from kdissect.capture.index.sampling import rough_sample
+    from kdissect.spark.file_parts import parts_in
+    from kdissect.spark.partitioning import partition_buckets, partitions_for
+    from kdissect.spark.startup.local_scan import FEW_CORES, LocalScans
+
+    sample = rough_sample(files, arguments.port) if engine.may_be_helped else None
+    if sample is None:
+        return None
+    cores = engine.settings.cores
+    shares = partition_buckets(sample, arguments.partitions or partitions_for(sample, cores))
+    writer = engine.afterwards.enter_context(parts_in(scratch / "pieces"))
+    return LocalScans(
+        arguments.port, sample, shares, writer, lambda: cores <= FEW_CORES or not engine.is_up()
+    )
 
 
 def _shared_scratch(engine: AnyEngine, place: str) -> str:
@@ -278,7 +300,9 @@ def _shared_scratch(engine: AnyEngine, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-def _range_runner(engine: AnyEngine, stop: "ReadingStop | None") -> "RunRanges":
+def _range_runner(
+    engine: AnyEngine, stop: "ReadingStop | None", scans_here: "LocalScans | None"
+) -> "RunRanges":
     """Return what scans ranges of captures.
 
     This process while a local Spark starts, or the executors of a cluster.
@@ -290,7 +314,8 @@ def _range_runner(engine: AnyEngine, stop: "ReadingStop | None") -> "RunRanges":
         here = engine.settings.local or len(tasks) == 1
         if not here:
             return scan_ranges(engine.context(), tasks, stop)
-        return in_threads(tasks, stop.ends_index) if stop else in_threads(tasks)
+        scans = scans_here.scans if scans_here else None
+        return in_threads(tasks, stop.ends_index if stop else lambda: False, scans)
 
     return run
 

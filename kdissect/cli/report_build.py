@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kdissect.spark.jobs import Analysis
 
 
+MANY_CONNECTIONS = 20_000
+"""From so many on, figures are added up by compiled loops."""
+
+
 class ReportInput(NamedTuple):
     """Everything that a report is built from.
 
@@ -82,9 +86,8 @@ def _load_loops_beside(connections: int) -> None:
     """
     from kdissect.jit.rows import COMPILED
     from kdissect.report.aggregate import group_loops
-    from kdissect.spark.startup.local_scan import FEW_CONNECTIONS
 
-    if COMPILED and connections > FEW_CONNECTIONS:
+    if COMPILED and connections >= MANY_CONNECTIONS:
         Thread(target=group_loops.call_all, name="load loops", daemon=True).start()
 
 

@@ -10,8 +10,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from kdissect.capture.segment_index import PIECES
 from kdissect.spark.file_parts import FilePart
 from kdissect.tables.arrow_streams import Stream, write_streams
 
@@ -43,6 +45,14 @@ def from_blob(blob: bytes | FilePart) -> list[pa.RecordBatch]:
     return pa.ipc.open_stream(content).read_all().to_batches()  # type: ignore[no-any-return]
 
 
+def pieces_of(ordinal: int, blob: bytes | FilePart) -> Iterator[pa.RecordBatch]:
+    """Return rows of PIECES of a split, whose ordinal was perhaps not known when they were written."""
+    column = PIECES.get_field_index("split")
+    for batch in from_blob(blob):
+        numbers = pa.array(np.full(len(batch), ordinal, np.int32))
+        yield batch.set_column(column, PIECES.field(column), numbers)
+
+
 def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
     """Return the batches of one partition in order of splits, holding at most `held_bytes` in memory."""
     with tempfile.SpooledTemporaryFile(max_size=held_bytes, dir=_scratch_folder()) as file:
@@ -53,9 +63,9 @@ def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Ite
             else:
                 places.append((ordinal, FilePart(_HELD, file.tell(), len(blob))))
                 file.write(blob)
-        for _, part in sorted(places):
+        for ordinal, part in sorted(places):
             file.seek(part.offset)
-            yield from from_blob(file.read(part.size) if part.path == _HELD else part)
+            yield from pieces_of(ordinal, file.read(part.size) if part.path == _HELD else part)
 
 
 def _scratch_folder() -> str | None:

@@ -67,7 +67,7 @@ class Backend(Protocol):
         """Return the results of a function for each item, one task each."""
 
     def scan_and_shuffle(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: "LocalScan | None"
+        self, scan: Scan, ordinals: Sequence[int], tasks: int, partitions: int, ahead: "LocalScan | None"
     ) -> Rows:
         """Scan splits in a number of tasks.
 

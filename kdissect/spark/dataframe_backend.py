@@ -58,14 +58,15 @@ class DataFrameBackend:
         return [pickle.loads(result) for _, result in sorted(DataFrameRows(frame).collected())]  # noqa: S301
 
     def scan_and_shuffle(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
+        self, scan: Scan, ordinals: Sequence[int], tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "DataFrameRows":
         """Scan and shuffle.
 
         There is nothing scanned ahead, since executors cannot read files of this machine.
         """
         assert ahead is None, "executors of a server cannot read files of this machine"
-        frame = self._mapped(ordinals, tasks, partial(_with_partition, scan=scan), ADDRESSED)
+        numbers = range(len(ordinals))  # all splits
+        frame = self._mapped(numbers, tasks, partial(_with_partition, scan=scan), ADDRESSED)
         return DataFrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
 
     def _mapped(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import from_blob
+from kdissect.spark.arrow_ipc import pieces_of
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter, wanted_topic_ids
@@ -28,7 +28,7 @@ def guess_names(
     Return None if it was not scanned, if it has no id of a topic that the filter wants, or if the filter
     needs more than the names of topics.
     """
-    if ahead is None or not ahead.done or not options.filter.needs_only_topics:
+    if ahead is None or splits[0].index not in ahead.scanned or not options.filter.needs_only_topics:
         return None
     found = [
         part
@@ -48,4 +48,4 @@ def _first_split(ahead: LocalScan, partition: int, splits: Sequence[Split]) -> I
     for ordinal, blob in ahead.blobs[partition]:
         if ordinal != splits[0].index:
             return
-        yield from from_blob(blob)
+        yield from pieces_of(ordinal, blob)

@@ -30,7 +30,7 @@ class InProcessBackend:
     def scan_and_shuffle(
         self,
         scan: Scan,
-        ordinals: range,
+        ordinals: Sequence[int],
         tasks: int,  # noqa: ARG002 - as those of Spark
         partitions: int,  # noqa: ARG002
         ahead: "LocalScan | None",

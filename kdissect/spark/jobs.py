@@ -145,7 +145,8 @@ def dissected(
 def shuffled(backend: Backend, work: AnalysisWork) -> Rows:
     """Return the descriptors of pass one, shuffled to the partitions of pass two."""
     shares = work.shares(backend.cores)
-    left = range(work.ahead.done if work.ahead else 0, len(work.splits))
+    done = work.ahead.scanned if work.ahead else frozenset()
+    left = [ordinal for ordinal in range(len(work.splits)) if ordinal not in done]
     scan = partial(
         _scan,
         splits=work.splits,
@@ -260,7 +261,7 @@ def named_batches(rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def _kept(pieces: Rows, work: AnalysisWork) -> Rows:
     """Return descriptors for several jobs; those that were all scanned ahead lie in a file already."""
-    return pieces if work.ahead and work.ahead.done == len(work.splits) else pieces.kept()
+    return pieces if work.ahead and len(work.ahead.scanned) == len(work.splits) else pieces.kept()
 
 
 def with_facts(pieces: Rows, work: AnalysisWork, wanted: Sequence[str] = ()) -> tuple[Rows, AnalysisWork]:

@@ -55,7 +55,7 @@ class RddBackend:
         return self._context.parallelize(items, len(items)).map(function).collect()
 
     def scan_and_shuffle(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
+        self, scan: Scan, ordinals: Sequence[int], tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "RddRows":
         """Scan and shuffle. The tasks of pass two themselves read what `ahead` holds."""
         rows: RDD[tuple[int, Blob]]

@@ -141,7 +141,8 @@ class FlowProcessor:
             return
         split = self._splits[pieces["split"][0].as_py()]
         counts = pieces["count"].to_numpy().astype(np.int64)
-        unpacked = unpack_pieces(pieces["segments"], counts, split.index << PACKET_BITS)
+        first_packet = (split.index << PACKET_BITS) + split.first_packet
+        unpacked = unpack_pieces(pieces["segments"], counts, first_packet)
         rows = self._connections_of(pieces, unpacked, counts)
         if self._follows_tcp:
             self.tcp.feed(unpacked.packets, np.repeat(rows, counts), len(self.endpoints))

@@ -30,7 +30,7 @@ FIRST = {
 
 THEN = {
     "kdissect.capture.index.index:index_captures": "survey",
-    "kdissect.spark.startup.local_scan:scan_locally": "pass one, ahead",
+    "kdissect.capture.index.sampling:rough_sample": "sample",
     "kdissect.spark.jobs:figures": "run the job",
     "kdissect.spark.jobs:merge_figures": "add up",
 }

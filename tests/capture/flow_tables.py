@@ -15,7 +15,7 @@ def table_of(data: bytes, ports: Iterable[int] = (), flows: FlowTable | None = N
     flows = flows or FlowTable(ports)
     layout = RecordLayout(CaptureFormat.PCAP, False, 16, interface_table((Interface(1, 262144),)))
     reader = RecordReader(MemoryStorage(data), 24, len(data), HEAD_BYTES)
-    flows.begin(1, len(data) // 16)
+    flows.begin(len(data) // 16)
     outcome = ReadOutcome.MORE
     while outcome in (ReadOutcome.MORE, ReadOutcome.FULL):
         outcome = reader.advance(layout)

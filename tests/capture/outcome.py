@@ -20,6 +20,7 @@ from kdissect.capture.segment_index import (
     FLAG_ACK_ONLY,
     FLAG_BARE_ACK,
     FLAGS,
+    PACKET,
     Counts,
     unpack,
     unpack_counts,
@@ -28,10 +29,13 @@ from kdissect.capture.segment_index import (
 ENDPOINTS = ("a_host", "a_port", "b_host", "b_port")
 
 
-def descriptors(batch: pa.RecordBatch) -> list[list[list[int]]]:
-    """Return the descriptors of every row of pieces."""
+def descriptors(batch: pa.RecordBatch, first_packet: int = 1) -> list[list[list[int]]]:
+    """Return the descriptors of every row of pieces, with the numbers of packets in their file."""
     blobs, counts = batch.column("segments"), batch.column("count").to_numpy()
-    return [unpack(blobs[i : i + 1], counts[i : i + 1]).T.tolist() for i in range(len(counts))]
+    found = [unpack(blobs[i : i + 1], counts[i : i + 1]) for i in range(len(counts))]
+    for one in found:
+        one[PACKET] += first_packet
+    return [one.T.tolist() for one in found]
 
 
 def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, Any]:
@@ -52,7 +56,9 @@ def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options:
         batch = scan_split(split, ports, **reading)
         rows = batch.to_pylist()
         counts += unpack_counts(rows[-1]["segments"])
-        for row, described in zip(rows[:-1], descriptors(batch.slice(0, len(rows) - 1)), strict=True):
+        for row, described in zip(
+            rows[:-1], descriptors(batch.slice(0, len(rows) - 1), split.first_packet), strict=True
+        ):
             who = " ".join(
                 str(row[name].hex() if isinstance(row[name], bytes) else row[name]) for name in ENDPOINTS
             )

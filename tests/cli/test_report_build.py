@@ -7,11 +7,10 @@ from queue import Queue
 import jsonschema
 import pytest
 
-from kdissect.cli.report_build import _load_loops_beside
+from kdissect.cli.report_build import MANY_CONNECTIONS, _load_loops_beside
 from kdissect.jit import rows
 from kdissect.report.aggregate import group_loops
 from kdissect.report.render.json import json_schema
-from kdissect.spark.startup.local_scan import FEW_CONNECTIONS
 from tests.helpers.command_here import kdissect_here
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -20,7 +19,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 NEGLECT = CAPTURES / "neglect.pcapng"
 
 
-@pytest.mark.parametrize(("connections", "loaded"), [(FEW_CONNECTIONS, 0), (FEW_CONNECTIONS + 1, 1)])
+@pytest.mark.parametrize(("connections", "loaded"), [(MANY_CONNECTIONS - 1, 0), (MANY_CONNECTIONS, 1)])
 def test_loops_are_loaded_ahead_for_many_connections(
     monkeypatch: pytest.MonkeyPatch, connections: int, loaded: int
 ) -> None:

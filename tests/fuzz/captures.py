@@ -29,6 +29,7 @@ from kdissect.capture.segment_index import (
     FLAG_ACK_ONLY,
     FLAG_BARE_ACK,
     FLAGS,
+    PACKET,
     unpack,
     unpack_counts,
 )
@@ -155,6 +156,7 @@ def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, 
         packets += sum(unpack_counts(batch["segments"][-1].as_py())[1:7])
         counts = rows["count"].to_numpy()
         segments = unpack(rows["segments"], counts)
+        segments[PACKET] += split.first_packet
         stops = counts.cumsum()
         ends = zip(*(rows[name].to_pylist() for name in ENDS), strict=True)
         for who, start, stop in zip(ends, (stops - counts).tolist(), stops.tolist(), strict=True):

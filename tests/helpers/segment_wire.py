@@ -23,6 +23,7 @@ from kdissect.capture.segment_index import (
     FLAG_FIN,
     FLAG_RST,
     FLAG_SYN,
+    PACKET,
     PIECES,
     pack,
 )
@@ -122,6 +123,7 @@ class Wire:
                 offset += len(payload)
         edges = np.linspace(0, len(self.packets), count + 1).astype(int)
         splits, pieces = [], []
+        columns[PACKET] -= np.repeat(edges[:-1] + 1, np.diff(edges))  # counted in each split
         for index, (first, stop) in enumerate(itertools.pairwise(edges), first_index):
             splits.append(
                 Split(index, str(self.path), self.path.name, 0, offset, int(first) + 1, int(stop - first),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kdissect.spark.analysis_work import AnalysisWork
-from kdissect.spark.startup.local_scan import scan_locally
+from tests.helpers.local_scans import scanned_here
 from tests.spark.conftest import CAPTURES
 from tests.spark.test_jobs import SplitsOf
 
@@ -12,6 +12,6 @@ def test_partitions_are_those_of_what_was_scanned_ahead(splits_of: SplitsOf, tmp
     splits = splits_of(CAPTURES / "steady.pcapng", split_bytes=100_000)
     work = AnalysisWork(splits, partitions=5)
     assert work.shares(2).partitions == 5
-    ahead = scan_locally(splits, (), work.shares(2), tmp_path / "pieces", lambda: False)
+    ahead = scanned_here(splits, work.shares(2), tmp_path)
     assert AnalysisWork(splits, partitions=7, ahead=ahead).shares(2) is ahead.shares
     assert AnalysisWork(splits, ahead=ahead).with_guess().guess is None

@@ -6,12 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kdissect.capture.segment_index import PIECES
 from kdissect.spark.arrow_ipc import MANY_PIECES, from_blob, ordered_by_split, pieces_blob, to_blob
 from kdissect.spark.file_parts import parts_in
 
+ROWS = pa.schema([PIECES.field("bucket"), PIECES.field("split")])
 
-def batch(number: int) -> pa.RecordBatch:
-    return pa.record_batch({"number": [number] * 100})
+
+def batch(number: int, split: int | None = None) -> pa.RecordBatch:
+    """Return the first columns of pieces of a split."""
+    ordinal = number if split is None else split
+    return pa.record_batch({"bucket": [number] * 100, "split": [ordinal] * 100}, schema=ROWS)
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
@@ -28,7 +33,8 @@ def test_many_pieces_are_compressed_and_few_are_not() -> None:
 
 @pytest.mark.parametrize("held_bytes", [1, 1 << 20])
 def test_blobs_come_in_order_of_splits_from_memory_and_from_disk(held_bytes: int) -> None:
-    blobs = [(number, to_blob(batch(number))) for number in range(50)]
+    """They say of which split they are, which nobody may have known before."""
+    blobs = [(number, to_blob(batch(number, 0))) for number in range(50)]
     random.Random(3).shuffle(blobs)
     assert list(ordered_by_split(blobs, held_bytes)) == [batch(number) for number in range(50)]
 

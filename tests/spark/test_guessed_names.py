@@ -14,9 +14,9 @@ from kdissect.spark import jobs, tasks
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.guessed_names import guess_names, selects_the_same
 from kdissect.spark.in_process_backend import InProcessBackend
-from kdissect.spark.startup.local_scan import scan_locally
 from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter
+from tests.helpers.local_scans import scanned_here
 from tests.helpers.tiers import thorough_after
 from tests.spark.conftest import CAPTURES
 from tests.spark.test_jobs import SplitsOf
@@ -28,8 +28,7 @@ TOPICS = {"one": ("orders",), "pattern": ("*",), "none": ("nobody",)}
 def work_on(splits: Sequence[Split], folder: Path, wanted: Filter, ahead: int = 1000) -> AnalysisWork:
     """Return work on splits of which some were scanned ahead."""
     work = AnalysisWork(tuple(splits), partitions=3, treatment=TableOptions(wanted))
-    scan = scan_locally(splits[:ahead], (), work.shares(2), folder / "pieces", lambda: False)
-    return replace(work, ahead=scan)
+    return replace(work, ahead=scanned_here(splits[:ahead], work.shares(2), folder))
 
 
 def report(work: AnalysisWork) -> Summary:

@@ -17,7 +17,7 @@ from kdissect.spark import jobs, tasks
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.figures_step import summary_step
 from kdissect.spark.session import Engine
-from kdissect.spark.startup.local_scan import scan_locally
+from tests.helpers.local_scans import scanned_here
 from tests.spark.conftest import CAPTURES
 
 pytestmark = pytest.mark.spark
@@ -35,8 +35,8 @@ def test_analysis_is_what_the_steps_give_without_spark(
     rows = list(summary_step(pieces, whole))
     work = AnalysisWork(cut, partitions=5)
     if ahead is not None:
-        done = scan_locally(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
-        assert done.done == min(ahead, len(cut))
+        done = scanned_here(cut[-ahead:] if ahead else (), work.shares(2), tmp_path)
+        assert len(done.scanned) == min(ahead, len(cut))
         work = replace(work, ahead=done)
     analysis = jobs.merge_figures(jobs.figures(engine.context(), work))
     assert analysis.counts == tasks.sum_counts(rows)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from kdissect.capture.index.sampling import (
 )
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks as steps
-from kdissect.spark.arrow_ipc import ordered_by_split, to_blob
 from kdissect.spark.partitioning import (
     is_lonely,
     partition_buckets,
@@ -69,7 +67,7 @@ def test_a_partition_with_most_of_a_capture_is_lonely(
         (16 << 30, 100, 2, 4),
         (16 << 30, 100, 3, 6),
         (1 << 50, 100, 2, 4096),
-        (1 << 30, 100_000, 2, 14),
+        (1 << 30, 100_000, 2, 12),
     ],
 )
 def test_partitions_follow_size_connections_and_cores(
@@ -109,14 +107,6 @@ def test_a_sample_of_a_small_capture_sees_all_of_it(splits_of: SplitsOf) -> None
     assert {bucket: int(sample.segments[bucket]) for bucket in np.flatnonzero(sample.segments)} == by_bucket
     assert sample.connections == len(pieces)
     assert take_sample(splits, [1]).connections == 0
-
-
-def test_blobs_come_in_order_from_memory_and_from_disk(tmp_path: Path) -> None:
-    batches = [pa.record_batch({"n": [number]}) for number in range(40)]
-    shuffled = [(number * 7 % 40, to_blob(batches[number * 7 % 40])) for number in range(40)]
-    for held in (1, 1 << 20):
-        assert list(ordered_by_split(iter(shuffled), held)) == batches
-    assert list(ordered_by_split([])) == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from kdissect.spark import jobs, reading_stop
 from kdissect.spark.analysis_work import AnalysisWork
 from kdissect.spark.reading_stop import TO_THE_END, Interruption, ReadingStop
 from kdissect.spark.session import Engine
-from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES
 
 FIRST = min(CAPTURES.glob("*.pcap*"))
@@ -89,17 +88,13 @@ def test_a_stop_that_comes_too_late_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("scanned_ahead", [True, False])
 def test_a_report_of_what_was_read(
-    engine: Engine, splits_of: Callable[..., tuple[Split, ...]], tmp_path: Path, scanned_ahead: bool
+    engine: Engine, splits_of: Callable[..., tuple[Split, ...]], tmp_path: Path
 ) -> None:
     splits = splits_of(FIRST, split_bytes=100_000)
     stop = ReadingStop.new(tmp_path)
     work, part = AnalysisWork(splits, partitions=3, stop=stop), AnalysisWork(splits[:1], partitions=3)
     stop.ask()
-    if scanned_ahead:
-        ahead = scan_locally(splits, (), work.shares(2), tmp_path / "pieces", lambda: False, stop=stop)
-        work = AnalysisWork(splits, partitions=3, stop=stop, ahead=ahead)
     interrupted = jobs.merge_figures(jobs.figures(engine.context(), work))
     assert stop.settle() == Interruption(1, 0)
     alone = jobs.merge_figures(jobs.figures(engine.context(), part))

@@ -22,7 +22,7 @@ from kdissect.capture.index.index import (
     with_numbers,
 )
 from kdissect.capture.index.range_merge import FilePlan, MergedScans, merge_scans
-from kdissect.capture.index.range_scan import ByteRange
+from kdissect.capture.index.splits import ByteRange
 from kdissect.capture.inputs import CaptureFile
 
 MOST_REMEMBERED = 256

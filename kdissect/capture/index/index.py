@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from kdissect.capture.formats import pcap, pcapng
 from kdissect.capture.formats.file_types import InputError
@@ -25,16 +26,16 @@ from kdissect.capture.index.range_merge import (
     RunRanges,
     merge_scans,
 )
+from kdissect.capture.index.range_pieces import SplitScans
 from kdissect.capture.index.range_scan import (
     STOPPED,
-    ByteRange,
     RangeScan,
     RangeTask,
     ScanStart,
     scan_range,
 )
 from kdissect.capture.index.split_stats import StepBack
-from kdissect.capture.index.splits import CaptureFormat, Split
+from kdissect.capture.index.splits import ByteRange, CaptureFormat, Split
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.storage import open_storage
 from kdissect.files import processor_count
@@ -181,13 +182,15 @@ def _with_progress(
 
 
 def in_threads(
-    tasks: Sequence[RangeTask], is_stopped: Callable[[], bool] = lambda: False
+    tasks: Sequence[RangeTask],
+    is_stopped: Callable[[], bool] = lambda: False,
+    scans: SplitScans[Any] | None = None,
 ) -> Iterator[RangeScan]:
-    """Return the scans of ranges, of what is read until `is_stopped`.
+    """Return the scans of ranges, of what is read until `is_stopped`. Pass one is made for `scans`.
 
     They are made on all cores: the kernels release the lock of the interpreter.
     """
-    scan = partial(scan_range, is_stopped=is_stopped)
+    scan = partial(scan_range, is_stopped=is_stopped, scans=scans)
     workers = min(len(tasks), processor_count())
     if workers < 2:
         yield from map(scan, tasks)
@@ -235,11 +238,17 @@ def plan_file(
     starts = range(0, max(1, size), range_bytes)
     ranges = tuple(part(start, min(size, start + range_bytes)) for start in starts)
     entry = ScanStart(start, in_force)
-    if (
-        format is CaptureFormat.PCAPNG and len(ranges) > 1
-    ):  # interfaces are usually described before the first packet
-        in_force = scan_range(RangeTask(part(0, FORESEEN_BYTES), entry)).in_force
+    if len(ranges) > 1 and format is CaptureFormat.PCAPNG:
+        in_force = first_bytes(ranges[0], entry).in_force
     return FilePlan(ranges, entry, in_force)
+
+
+def first_bytes(part: ByteRange, entry: ScanStart) -> RangeScan:
+    """Return the scan of the first bytes of a file, which `part` and `entry` begin.
+
+    Interfaces of pcapng are usually described before the first packet.
+    """
+    return scan_range(RangeTask(replace(part, limit=min(part.limit, FORESEEN_BYTES)), entry))
 
 
 def file_index(file: CaptureFile, plan: FilePlan, joined: MergedScans) -> FileIndex:

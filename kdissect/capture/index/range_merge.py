@@ -16,13 +16,11 @@ from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.range_scan import (
     END,
-    NO_CLOCK,
-    ByteRange,
     RangeScan,
     RangeTask,
     ScanStart,
 )
-from kdissect.capture.index.splits import Split
+from kdissect.capture.index.splits import NO_CLOCK, ByteRange, Split
 
 RunRanges = Callable[[Sequence[RangeTask]], Iterable[RangeScan]]
 """Scans ranges, in parallel or not. Returns the scans in the order of the tasks."""

@@ -7,7 +7,9 @@ beginning.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +27,14 @@ from kdissect.capture.formats.record_reader import (
     RecordReader,
 )
 from kdissect.capture.index import split_stats
+from kdissect.capture.index.range_pieces import RangePieces, SplitScans
 from kdissect.capture.index.resync import guessed
-from kdissect.capture.index.splits import CaptureFormat, Split
+from kdissect.capture.index.splits import NO_CLOCK, ByteRange, Split
+from kdissect.capture.packets.headers import HEAD_BYTES
 from kdissect.capture.storage import CaptureStorage, open_storage
 
 LINK_TYPES = 1 << 16
 NOWHERE = -1
-NO_CLOCK = -1  # stands for an unknown time of the previous packet: no packet has it
 END = "END"
 STOPPED = "STOPPED"
 """The user ended the reading."""
@@ -48,21 +51,6 @@ class ScanStart:
     """Time of the previous packet; 0 if there is none."""
     blocks: int = 0
     """Number of descriptions before."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByteRange:
-    """A part of a file: all records that begin at `start` or later, and before `limit`."""
-
-    path: str
-    name: str
-    size: int  # of the file
-    format: CaptureFormat
-    record_header: int
-    start: int
-    limit: int
-    split_bytes: int
-    chunk_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +82,12 @@ class RangeTask:
     guess: bool = False
 
 
-def scan_range(task: RangeTask, is_stopped: Callable[[], bool] = lambda: False) -> RangeScan:
-    """Return the scan of one range, of what is read until `is_stopped`.
+def scan_range(
+    task: RangeTask,
+    is_stopped: Callable[[], bool] = lambda: False,
+    scans: SplitScans[Any] | None = None,
+) -> RangeScan:
+    """Return the scan of one range, of what is read until `is_stopped`. Pass one is made for `scans`.
 
     Raise InputError for a file that cannot be read.
     """
@@ -107,16 +99,23 @@ def scan_range(task: RangeTask, is_stopped: Callable[[], bool] = lambda: False) 
                     source, part.start, part.size, part.format, part.record_header, entry.in_force
                 )
                 entry = ScanStart(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
-            return _RangeScanner(part, entry, source, is_stopped).result()
+            with scans.pieces_of(part) if scans else nullcontext() as pieces:
+                return _RangeScanner(part, entry, source, is_stopped, pieces).result()
     except OSError as error:
         raise InputError.of(part.name, error) from None
 
 
 class _RangeScanner:
     def __init__(
-        self, part: ByteRange, entry: ScanStart, source: CaptureStorage, is_stopped: Callable[[], bool]
+        self,
+        part: ByteRange,
+        entry: ScanStart,
+        source: CaptureStorage,
+        is_stopped: Callable[[], bool],
+        pieces: RangePieces[Any] | None,
     ) -> None:
         self._part, self._entry, self._source, self._is_stopped = part, entry, source, is_stopped
+        self._pieces = pieces
         self._sections = SectionReader(entry.in_force, entry.blocks)
         self._counts = split_stats.new_counts()
         self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
@@ -146,41 +145,53 @@ class _RangeScanner:
 
     def _pass(self) -> tuple[int, str]:
         """Scan the range. Return where and why the scan ends."""
-        part, entry = self._part, self._entry
+        part, entry, pieces = self._part, self._entry, self._pieces
+        head, chunk_bytes = HEAD_BYTES if pieces else 0, part.chunk_bytes
         walk = RecordReader(
-            self._source, entry.position, part.size, 0, part.chunk_bytes, entry.clock_ns, limit=part.limit
+            self._source, entry.position, part.size, head, chunk_bytes, entry.clock_ns, limit=part.limit
         )
         cuts = np.empty((walk.room, split_stats.CUT_FIELDS), dtype=np.int64)
         layout, outcome, ended = self._layout(), ReadOutcome.MORE, ""
+        if pieces:
+            pieces.recall(self._source, entry.position, layout, entry.in_force)
         while not ended:
             if self._is_stopped():
                 ended = STOPPED
                 break
-            outcome = walk.advance(layout, look=True)
+            outcome, before = walk.advance(layout, look=True), int(self._counts[split_stats.PACKETS])
             finished = split_stats.count_records(
                 walk.records, part.split_bytes, self._counts, self._links, self._last, cuts
             )
+            if pieces:
+                pieces.add(walk, before, cuts[:finished])
             self._splits.extend(self._made_of(cuts[:finished]))
             if outcome is ReadOutcome.BLOCK:
                 reading, after = self._sections.read(
-                    self._source, walk.position, part.size, self._close_split
+                    self._source, walk.position, part.size, self._end_section
                 )
                 walk.skip_to(after)
                 layout = self._layout()
                 ended = "" if reading is BlockOutcome.WHOLE else reading.name
             elif outcome not in (ReadOutcome.MORE, ReadOutcome.FULL):
                 ended = outcome.name
-        stop = walk.position
-        self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))
-        return stop, ended
+        self._end_split()
+        return walk.position, ended
 
     def _layout(self) -> RecordLayout:
         part, sections = self._part, self._sections
         return RecordLayout(part.format, sections.big_endian, part.record_header, sections.table)
 
-    def _close_split(self) -> None:
-        self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))
+    def _end_split(self) -> None:
+        cuts = split_stats.last_cut(self._counts)
+        if self._pieces and len(cuts):
+            self._pieces.end_split(cuts[0])
+        self._splits.extend(self._made_of(cuts))
+
+    def _end_section(self) -> None:
+        self._end_split()
         split_stats.begin_section(self._counts)
+        if self._pieces:
+            self._pieces.begin_section()
 
     def _made_of(self, cuts: Int64s) -> Iterator[Split]:
         for start, stop, first_packet, packets, clock_ns, recalled, recalled_bytes in cuts.tolist():

@@ -3,7 +3,7 @@
 Work is then divided evenly. The sample is cheap and rough, so no result may depend on it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +11,14 @@ import numpy as np
 from kdissect.array_types import Int64s
 from kdissect.capture.flow_pieces import BUCKET, BUCKETS, COUNT
 from kdissect.capture.flow_table import PIECE, FlowTable
-from kdissect.capture.index.splits import Split
+from kdissect.capture.index.index import SPLIT_BYTES, first_bytes, plan_file
+from kdissect.capture.index.range_merge import FilePlan
+from kdissect.capture.index.resync import guessed
+from kdissect.capture.index.splits import CaptureFormat, Split
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import read_split
 from kdissect.capture.segment_index import FLAG_SYN, FLAGS
+from kdissect.capture.storage import open_storage
 
 MOST_LOOKS = 16
 LOOK_BYTES = 2 << 20
@@ -35,11 +40,29 @@ class Sample:
 def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     """Return a sample from the beginnings of some splits. Raise OSError for a file that cannot be read."""
     size = sum(split.stop - split.start for split in splits)
+    return _sample_of(splits[:: max(1, -(-len(splits) // MOST_LOOKS))], size, ports)
+
+
+def rough_sample(files: Sequence[CaptureFile], ports: Iterable[int] = ()) -> Sample | None:
+    """Return a sample of captures that are not indexed yet; None if a file cannot be read.
+
+    Records probably begin where it looks (see `resync`). Raise InputError for what is not a capture.
+    """
+    plans = [plan_file(file) for file in files]
+    size = sum(plan.size for plan in plans)
+    try:
+        return _sample_of(_places(plans, max(SPLIT_BYTES, -(-size // MOST_LOOKS))), size, ports)
+    except OSError:
+        return None
+
+
+def _sample_of(places: Iterable[Split], size: int, ports: Iterable[int]) -> Sample:
+    """Return the sample of what lies at some places of captures with `size` bytes."""
     segments = np.zeros(BUCKETS, np.int64)
     found = FlowTable(ports)
     looked = going_on = 0
     opened = []
-    for split in splits[:: max(1, -(-len(splits) // MOST_LOOKS))]:
+    for split in places:
         look = replace(split, stop=min(split.stop, split.start + LOOK_BYTES))
         looked += look.stop - look.start
         read_split(look, found)
@@ -52,6 +75,44 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     burst = max(opened) if len(opened) >= ENOUGH_LOOKS else 0
     opening = burst + (sum(opened) - burst) * size // max(1, looked)
     return Sample(size, segments, max(going_on + opening, distinct(segments)))
+
+
+def _places(plans: Iterable[FilePlan], step: int) -> Iterator[Split]:
+    """Yield places all over files, one after every `step` bytes of them, as splits."""
+    at = 0
+    for plan in plans:
+        while at < plan.size:
+            if (split := _place(plan, at)) is not None:
+                yield split
+            at += step
+        at -= plan.size
+
+
+def _place(plan: FilePlan, at: int) -> Split | None:
+    part, in_force = plan.ranges[0], plan.foreseen
+    start: int | None = plan.entry.position
+    if part.format is CaptureFormat.PCAPNG and (at == 0 or len(plan.ranges) == 1):
+        first = first_bytes(part, plan.entry)
+        start, in_force = first.splits[0].start if first.splits else None, first.in_force
+    if at:
+        with open_storage(part.path) as source:
+            start = guessed(source, at, part.size, part.format, part.record_header, in_force)
+    if start is None:
+        return None
+    return Split(
+        index=0,
+        path=part.path,
+        name=part.name,
+        start=start,
+        stop=part.size,
+        first_packet=1,
+        packets=0,
+        format=part.format,
+        big_endian=in_force.big_endian,
+        record_header=part.record_header,
+        interfaces=in_force.interfaces,
+        time_before_ns=0,
+    )
 
 
 def distinct(segments: Int64s) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BINARY_RESOLUTION = 0x80  # high bit of if_tsresol: the rest is a negative power of 2, not of 10 (pcapng, 4.2)
+NO_CLOCK = -1  # the time of the previous packet where that is unknown: no packet has it
 LATEST_NS = (1 << 62) - 1  # times are kept within 0 .. 2116 so that any difference of two fits an int64
 
 
@@ -23,6 +24,21 @@ class CaptureFormat(StrEnum):
 
     PCAP = "pcap"
     PCAPNG = "pcapng"
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """A part of a file: all records that begin at `start` or later, and before `limit`."""
+
+    path: str
+    name: str
+    size: int  # of the file
+    format: CaptureFormat
+    record_header: int
+    start: int
+    limit: int
+    split_bytes: int
+    chunk_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

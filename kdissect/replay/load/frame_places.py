@@ -7,12 +7,14 @@ brought others.
 """
 
 import mmap
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kdissect.array_types import Bytes, Int64s
+from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import (
     CAPTURED,
     FLAG_ACK_ONLY,
@@ -34,12 +36,13 @@ SEQUENCE_MASK = 0xFFFFFFFF
 class FramePlaces:
     """The places of the packets of one split."""
 
-    def __init__(self, pieces: pa.RecordBatch) -> None:
-        """`pieces` are all pieces of one split."""
+    def __init__(self, pieces: pa.RecordBatch, splits: Sequence[Split]) -> None:
+        """`pieces` are all pieces of one of the splits."""
         columns = unpack(pieces["segments"], pieces["count"].to_numpy())
         columns = columns[:, (columns[FLAGS] & FLAG_ACK_ONLY == 0) & (columns[CAPTURED] > 0)]
         self._columns = columns[:, np.argsort(columns[PACKET], kind="stable")]
         self._split = int(pieces["split"][0].as_py()) if len(pieces) else -1
+        self._first_packet = splits[self._split].first_packet if len(pieces) else 0
 
     def offsets(self, frames: Records, first_sequences: Int64s) -> Int64s:
         """Return where frames begin behind their length, in the capture file of the split.
@@ -51,7 +54,7 @@ class FramePlaces:
         packets = self._columns[PACKET]
         if not len(packets):
             return found
-        numbers = frames["packet"] & ((1 << PACKET_BITS) - 1)
+        numbers = (frames["packet"] & ((1 << PACKET_BITS) - 1)) - self._first_packet
         row = np.minimum(np.searchsorted(packets, numbers), len(packets) - 1)
         inside = (frames["position"] + first_sequences - self._columns[SEQ][row]) & SEQUENCE_MASK
         size = frames["stop"] - frames["start"]

@@ -55,7 +55,7 @@ def log_step(
     with ExitStack() as stack:
         part = _PartWriter(Path(folder), processor, splits, captures, salt, stack)
         for pieces in by_split(batches):
-            places = FramePlaces(pieces)
+            places = FramePlaces(pieces, splits)
             for batch in processor.feed(pieces):
                 part.add(batch, places)
         for batch in processor.close():

@@ -1,91 +1,94 @@
-"""Pass one while Spark starts: this process scans splits that Spark would scan later.
+"""Pass one while Spark starts: the threads that index captures scan their splits, too.
 
-Reading the packet headers of a gigabyte takes less time than Spark needs to start, and this process is idle
-meanwhile. The scanned splits lie in one file, partitioned as a shuffle would do it, which the tasks of pass
-two read. Spark scans the remaining splits. If none remain, it runs one stage instead of two, which saves
-another third of a second.
+One walk of this process does what an index and a stage of Spark would do one after the other (see
+`capture.index.range_pieces`). Nothing waits for Spark, whose start takes longer in most cases, and the job
+has one stage instead of two, which saves another third of a second. The descriptors lie in one file,
+partitioned as a shuffle would do it, which the tasks of pass two read. Spark scans the splits that are left.
 
 This serves local runs only, whose tasks see the files of this machine.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from kdissect.capture.index.index import RANGE_BYTES
+from kdissect.capture.index.range_pieces import SplitScans
+from kdissect.capture.index.sampling import Sample
 from kdissect.capture.index.splits import Split
+from kdissect.memory import release_memory
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import Blob, pieces_blob
 from kdissect.spark.failures import disk_full_explained
-from kdissect.spark.file_parts import parts_in
+from kdissect.spark.file_parts import FilePart, FilePartWriter
 from kdissect.spark.partitioning import Partitioning
-from kdissect.spark.reading_stop import ReadingStop
 
-STAGE_SECONDS = 0.4  # overhead of a stage of Spark, which this process may spend on scanning instead
-FEW_CONNECTIONS = 20_000  # the state of more would stay in the memory of this process, beside the tasks
-
-# The time of a scan before anything was measured: for each packet, and for each byte of packets up to a size.
-# More of them is skipped (see `capture.formats.head_reads`).
-PACKET_SECONDS, BYTE_SECONDS, MOST_BYTES = 120e-9, 0.27e-9, 8 << 10
+FEW_CORES = 4
+"""On more cores, Spark's processes are faster than threads of one process once they are there."""
+RANGES_A_CORE = 4  # so that all threads end together
 
 
 @dataclass(frozen=True, slots=True)
 class LocalScan:
-    """The splits that were scanned here: the first ones of the captures, in order."""
+    """The splits that were scanned here."""
 
-    done: int
-    """How many splits were scanned."""
+    scanned: frozenset[int]
+    """Their ordinals."""
     shares: Partitioning
     blobs: tuple[tuple[Blob, ...], ...]
-    """For each partition: the ordinal of a split, and the place of its descriptors."""
+    """For each partition: the ordinal of a split, and the place of its descriptors. In order."""
+
+    @classmethod
+    def of(cls, kept: Mapping[int, "Sequence[PartitionPart]"], shares: Partitioning) -> "LocalScan":
+        """Return the scan of the splits of which parts were kept, by ordinal."""
+        blobs: list[list[Blob]] = [[] for _ in range(shares.partitions)]
+        for ordinal, parts in sorted(kept.items()):
+            for part in parts:
+                blobs[part.partition].append((ordinal, part.place))
+        return cls(frozenset(kept), shares, tuple(map(tuple, blobs)))
 
 
-def scan_locally(
-    splits: Sequence[Split],
-    ports: Sequence[int],
-    shares: Partitioning,
-    path: Path,
-    spark_is_up: Callable[[], bool],
-    seconds: float = STAGE_SECONDS,
-    cores: int = 2,
-    stop: ReadingStop | None = None,
-) -> LocalScan:
-    """Scan splits into a new file `path`, until Spark is ready and would be faster with the rest.
+class PartitionPart(NamedTuple):
+    """Descriptors of a split for one partition."""
 
-    Spark would need `seconds`, and share the rest among `cores`. The user may `stop` the scan after the first
-    split. A split that cannot be read ends it: the job that reads it again reports why. Raise DiskFullError.
-    """
-    blobs: list[list[Blob]] = [[] for _ in range(shares.partitions)]
-    left = sum(map(_usual_seconds, splits))
-    began, passed, done = time.monotonic(), 0.0, 0
-    ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
-    scanned = tasks.scan_step(ordinals, splits, ports)
-    with disk_full_explained(), parts_in(path) as writer:
-        for split in splits:
-            pace = (time.monotonic() - began) / passed if passed else 1
-            if stop and done and stop.is_asked_for:
-                break
-            if spark_is_up() and left * pace * (1 - 1 / cores) > seconds:
-                break
-            try:
-                pieces = next(scanned)
-            except OSError:
-                break
-            parts = [
-                (number, pieces_blob(rows))
-                for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
-            ]
-            for number, blob in parts:
-                blobs[number].append((split.index, writer.put(blob)))
-            usual = _usual_seconds(split)
-            done, passed, left = done + 1, passed + usual, left - usual
-    pa.default_memory_pool().release_unused()
-    return LocalScan(done, shares, tuple(map(tuple, blobs)))
+    partition: int
+    place: FilePart
 
 
-def _usual_seconds(split: Split) -> float:
-    """Return how long the scan of a split takes on a usual machine."""
-    mean_bytes = (split.stop - split.start) / max(1, split.packets)
-    return split.packets * (PACKET_SECONDS + min(mean_bytes, MOST_BYTES) * BYTE_SECONDS)
+class LocalScans:
+    """The scans that the threads of an index make, whose descriptors go into one file."""
+
+    def __init__(
+        self,
+        ports: Sequence[int],
+        sample: Sample,
+        shares: Partitioning,
+        writer: FilePartWriter,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.sample, self.shares = sample, shares
+        self.scans: SplitScans[list[PartitionPart]] = SplitScans(ports, self.keep, goes_on)
+        self._writer, self._writing = writer, Lock()
+
+    def range_bytes(self, cores: int) -> int:
+        """Return how large a range of the index should be, so that its threads end together."""
+        return min(RANGE_BYTES, self.sample.bytes // (RANGES_A_CORE * cores))
+
+    def result(self, splits: Sequence[Split]) -> LocalScan:
+        """Return what was scanned of the splits of the index. Nothing is scanned any more."""
+        kept = self.scans.end(splits)
+        if len(splits) > 1:
+            release_memory()  # of the threads, for the tasks
+        return LocalScan.of(kept, self.shares)
+
+    def keep(self, pieces: pa.RecordBatch) -> list[PartitionPart]:
+        """Write the pieces of a split. Return their places. Raise DiskFullError."""
+        made = [
+            (number, pieces_blob(rows))
+            for number, rows in tasks.split_by_partition(pieces, self.shares.of_bucket)
+        ]
+        with disk_full_explained(), self._writing:
+            return [PartitionPart(number, self._writer.put(blob)) for number, blob in made]

@@ -12,15 +12,13 @@ from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.range_scan import (
     END,
-    NO_CLOCK,
     NOWHERE,
-    ByteRange,
     RangeScan,
     RangeTask,
     ScanStart,
     scan_range,
 )
-from kdissect.capture.index.splits import CaptureFormat, Interface
+from kdissect.capture.index.splits import NO_CLOCK, ByteRange, CaptureFormat, Interface
 from tests.capture.index.nested_captures import FRAMES
 from tests.helpers.crafted_packets import block, enhanced, interface, option, pcap, section
 

@@ -7,16 +7,23 @@ import numpy as np
 import pytest
 
 from kdissect.capture.flow_pieces import BUCKETS
+from kdissect.capture.flow_table import FlowTable
+from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index import sampling
+from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.sampling import (
     MOST_LOOKS,
     NO_SAMPLE,
     distinct,
+    rough_sample,
     take_sample,
 )
 from kdissect.capture.index.splits import Split
-from kdissect.capture.scan import scan_split
+from kdissect.capture.inputs import CaptureFile
+from kdissect.capture.scan import read_split, scan_split
 from tests.helpers.crafted_packets import SYN, ethernet, pcap, survey_bytes, tcp
+from tests.helpers.random_traffic import pcap_traffic, pcapng_traffic
+from tests.helpers.recorded import CAPTURES
 
 
 def request(port: int, flags: int = 24, seq: int = 0) -> bytes:
@@ -103,3 +110,77 @@ def test_connections_are_estimated_by_the_buckets_they_leave_empty(connections: 
     seen = np.zeros(BUCKETS, np.int64)
     np.add.at(seen, np.random.default_rng(7).integers(0, BUCKETS, connections), 1)
     assert distinct(seen) == pytest.approx(connections, rel=0.02)
+
+
+def two_files(folder: Path) -> list[CaptureFile]:
+    """Return a pcap and a pcapng file with some connections."""
+    made = {"a.pcap": pcap_traffic(1, 300), "b.pcapng": pcapng_traffic(2, 300)}
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    return [CaptureFile(str(folder / name), name) for name in made]
+
+
+def test_places_of_captures_that_are_not_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie evenly in all files together, at records, and know the interfaces."""
+    files = two_files(tmp_path)
+    seen: list[Split] = []
+
+    def read(split: Split, found: FlowTable) -> None:
+        seen.append(split)
+        read_split(split, found)
+
+    monkeypatch.setattr(sampling, "SPLIT_BYTES", 5_000)
+    monkeypatch.setattr(sampling, "read_split", read)
+    sample = rough_sample(files)
+    assert sample is not None
+    assert sample.segments.sum() > 100
+    assert sample.bytes == sum(Path(file.path).stat().st_size for file in files)
+    assert {split.path for split in seen} == {file.path for file in files}
+    assert MOST_LOOKS - 4 <= len(seen) <= MOST_LOOKS
+    records = {(split.path, split.start) for split in index_captures(files, 1).splits}
+    found = {(split.path, split.start) for split in seen}
+    assert {one for one in found - records if one[0].endswith("pcap")} == set()  # pcapng has other blocks
+    assert all(split.interfaces for split in seen)
+
+
+def test_a_rough_sample_is_like_that_of_indexed_captures() -> None:
+    names = ("steady.pcapng", "broker-restart.pcapng")
+    for name in names:
+        files = [CaptureFile(str(CAPTURES / name), name)]
+        rough, exact = rough_sample(files), take_sample(index_captures(files).splits)
+        assert rough is not None
+        assert rough.connections == exact.connections > 0
+        np.testing.assert_array_equal(rough.segments, exact.segments)
+
+
+def test_some_of_many_small_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "SPLIT_BYTES", 5_000)
+    parts = [
+        CaptureFile(str(written(tmp_path, f"{seed}.pcap", pcap_traffic(seed, 4))), f"{seed}.pcap")
+        for seed in range(100)
+    ]
+    sample = rough_sample(parts)
+    assert sample is not None
+    assert sample.bytes == sum(Path(part.path).stat().st_size for part in parts)
+    assert sample.connections > 10
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    """Write a file."""
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def test_what_has_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "empty.pcap", pcap([]))
+    empty = rough_sample([CaptureFile(str(path), "empty.pcap")])
+    assert empty is not None
+    assert (empty.bytes, empty.connections) == (24, 0)
+    with pytest.raises(InputError, match="not a packet capture"):
+        rough_sample([CaptureFile(str(written(tmp_path, "text", b"no capture")), "text")])
+
+    def fail(*_: object) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(sampling, "read_split", fail)
+    assert rough_sample([CaptureFile(str(path), "empty.pcap")]) is None

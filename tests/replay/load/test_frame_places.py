@@ -23,7 +23,7 @@ def test_places_lead_to_the_bytes_of_frames() -> None:
     assert len(index.splits) > 1
     found = frames = 0
     for pieces in scan_pieces(index.splits, ()):
-        places = FramePlaces(pieces)
+        places = FramePlaces(pieces, index.splits)
         for batch in processor.feed(pieces):
             rows = batch.exchanges
             from_b = array_of(processor.state.connections)["client_side"][rows["connection"]] == 1
