@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
-from kdissect.spark.guessed_names import guess_names
+from kdissect.spark.guessed_names import FirstSplit, first_split
 from kdissect.spark.partitioning import Partitioning, partition_buckets, partitions_for
 from kdissect.spark.pass_meters import PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.task_tables import DEFAULT, TableOptions
-from kdissect.tables.filters import CaptureNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class AnalysisWork:
     """Counter of the bytes that are done, on this machine."""
     stop: ReadingStop | None = None
     """Watcher for the user's wish to end the reading, on this machine."""
-    guess: CaptureNames | None = None
-    """The names that probably select what all names of the captures do: see `guessed_names`."""
+    guess_by: FirstSplit | None = None
+    """Descriptors that tell names, which probably select what all names of the captures do."""
 
     def shares(self, cores: int) -> Partitioning:
         """Return how connections are partitioned for a number of cores."""
@@ -49,5 +48,5 @@ class AnalysisWork:
         return sum(split.stop - split.start for split in self.splits) // max(1, packets)
 
     def with_guess(self) -> "AnalysisWork":
-        """Return this work with the names that it guesses, if it can: for figures only."""
-        return replace(self, guess=guess_names(self.splits, self.treatment, self.ahead))
+        """Return this work so that it guesses names, if it can: for figures only."""
+        return replace(self, guess_by=first_split(self.ahead, self.splits, self.treatment))

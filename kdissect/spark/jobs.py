@@ -44,7 +44,7 @@ from kdissect.spark.backend import (
 )
 from kdissect.spark.backend_choice import backend_of
 from kdissect.spark.figures_step import summary_step
-from kdissect.spark.guessed_names import selects_the_same
+from kdissect.spark.guessed_names import FirstSplit, guess_names
 from kdissect.spark.partitioning import (
     Partitioning,
     is_lonely,
@@ -52,13 +52,15 @@ from kdissect.spark.partitioning import (
 )
 from kdissect.spark.pass_meters import ByteMeter, PassMeters
 from kdissect.spark.reading_stop import ReadingStop
+from kdissect.spark.task_tables import TableOptions
+from kdissect.tables.filters import wanted_topic_ids
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-FIGURES = "figures"
-"""The key of rows that hold figures; other rows have the name of their table."""
+FIGURES, GUESSED = "figures", "guessed"
+"""Keys of rows that hold figures, and topic ids that were guessed; others have the name of their table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +92,22 @@ def figures(
     With a grid, also figures by time step; with a grid of `steps`, also the tables of signals.
 
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
-    If the names are guessed (`with_guess`), the other one follows, and only if the guess was wrong.
+    If the names are guessed (`with_guess`), another one follows only if the guess was wrong.
     """
     backend = backend_of(spark)
     pieces = shuffled(backend, work)
-    if work.guess is None:
+    if work.guess_by is None:
         pieces, work = with_facts(pieces, work)
         return [blob for _, blob in _figures(backend, pieces, work, grid, steps)]
-    pieces = _kept(pieces, work)
-    options = replace(work.treatment, names=work.guess)
-    found = _figures(backend, pieces, replace(work, treatment=options), grid, steps)
-    names = tasks.collect_known(
-        (name, batch) for name, blob in found if name != FIGURES for batch in from_blob(blob)
-    )
-    if not selects_the_same(options.filter, work.guess, names):
+    pieces, wanted = _kept(pieces, work), work.treatment.filter
+    found = _figures(backend, pieces, work, grid, steps)
+    told = [(name, batch) for name, blob in found if name != FIGURES for batch in from_blob(blob)]
+    names, guesses = tasks.collect_known(told), [ids for name, ids in told if name == GUESSED]
+    if not guesses or set(guesses[0]["topic_id"].to_pylist()) != wanted_topic_ids(wanted, names):
         if work.stop:
             work.stop.settle()
-        work = replace(work, treatment=replace(options, names=names), guess=None, meters=None)
+        treatment = replace(work.treatment, names=names)
+        work = replace(work, treatment=treatment, guess_by=None, meters=None)
         found = _figures(backend, pieces, work, grid, steps)
     return [blob for name, blob in found if name == FIGURES]
 
@@ -217,24 +218,35 @@ def _figures(
     make = partial(
         summary_step,
         splits=work.splits,
-        treatment=work.treatment,
         grid=grid,
         steps=steps,
         beside=is_lonely(work.sample, work.shares(backend.cores), backend.cores, work.packet_bytes),
     )
-    step = (
-        partial(_over_blobs, step=watched(work, backend, make))
-        if work.guess is None
-        else partial(named_blobs, step=watched(work, backend, partial(_figures_and_names, make=make)))
+    if work.guess_by is None:
+        step = watched(work, backend, partial(make, treatment=work.treatment))
+        return pieces.through(partial(_over_blobs, step=step)).collected()
+    guessing = partial(
+        _figures_and_names, make=make, first=work.guess_by, splits=work.splits, options=work.treatment
     )
-    return pieces.through(step).collected()
+    return pieces.through(partial(named_blobs, step=watched(work, backend, guessing))).collected()
 
 
 def _figures_and_names(
-    batches: Iterable[pa.RecordBatch], make: Callable[..., Iterator[pa.RecordBatch]]
+    batches: Iterable[pa.RecordBatch],
+    make: Callable[..., Iterator[pa.RecordBatch]],
+    first: FirstSplit,
+    splits: Sequence[Split],
+    options: TableOptions,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return figures with guessed names, and all names; names alone if no guess is possible."""
+    names = guess_names(first, splits, options)
+    if names is None:
+        yield from tasks.known_step(batches, splits, options.keys)
+        return
+    yield GUESSED, pa.record_batch({"topic_id": sorted(wanted_topic_ids(options.filter, names))})
     known = tasks.KnownRows()
-    yield from ((FIGURES, figures) for figures in make(batches, known=known))
+    guessed = replace(options, names=names)
+    yield from ((FIGURES, figures) for figures in make(batches, treatment=guessed, known=known))
     yield from known.distinct()
 
 

@@ -14,4 +14,4 @@ def test_partitions_are_those_of_what_was_scanned_ahead(splits_of: SplitsOf, tmp
     assert work.shares(2).partitions == 5
     ahead = scanned_here(splits, work.shares(2), tmp_path)
     assert AnalysisWork(splits, partitions=7, ahead=ahead).shares(2) is ahead.shares
-    assert AnalysisWork(splits, ahead=ahead).with_guess().guess is None
+    assert AnalysisWork(splits, ahead=ahead).with_guess().guess_by is None

@@ -12,7 +12,7 @@ from kdissect.report.build.build_report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.spark import jobs, tasks
 from kdissect.spark.analysis_work import AnalysisWork
-from kdissect.spark.guessed_names import guess_names, selects_the_same
+from kdissect.spark.guessed_names import first_split, guess_names
 from kdissect.spark.in_process_backend import InProcessBackend
 from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, Filter
@@ -39,7 +39,7 @@ def report(work: AnalysisWork) -> Summary:
 def jobs_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets an entry for each run of a step of pass two."""
     seen: list[str] = []
-    for module, name in ((jobs, "summary_step"), (tasks, "facts_step")):
+    for module, name in ((jobs, "summary_step"), (tasks, "known_step")):
         step = getattr(module, name)
 
         def counted(*arguments: Any, name: str = name, step: Any = step, **options: Any) -> Any:
@@ -55,25 +55,38 @@ def jobs_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_right_guess_needs_one_job(
     splits_of: SplitsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], ahead: int
 ) -> None:
+    """Names alone are learnt if the first split has no topic that is wanted."""
     splits = splits_of(STEADY, split_bytes=1_000_000)
     work = work_on(splits, tmp_path, Filter(topics=topics), ahead)
     plain = report(work)
-    guessed = work.with_guess()
-    assert (guessed.guess is None) == (topics == ("nobody",))
+    guessing = work.with_guess()
+    assert guessing.guess_by
     seen = jobs_counted(monkeypatch)
-    assert report(guessed) == plain
-    assert seen == (["summary_step"] if guessed.guess else ["facts_step", "summary_step"])
+    assert report(guessing) == plain
+    learnt = ["known_step"] if topics == ("nobody",) else []
+    assert seen == ["known_step"] * len(guessing.guess_by) + learnt + ["summary_step"]
+
+
+WRONG = {
+    "of another id": CaptureNames({"AAAAAAAAAAAAAAAAAAAAAA": "orders"}, {}),
+    "of too few": CaptureNames({}, {}),
+}
 
 
 @pytest.mark.parametrize("topics", {"one": ("orders",), "pattern": ("*",)}.values())
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_guess_changes_nothing(
-    splits_of: SplitsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...]
+    splits_of: SplitsOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    topics: tuple[str, ...],
+    wrong: CaptureNames,
 ) -> None:
     work = work_on(splits_of(STEADY), tmp_path, Filter(topics=topics))
     plain = report(work)
-    wrong = CaptureNames({"AAAAAAAAAAAAAAAAAAAAAA": "orders"}, {})
+    monkeypatch.setattr(jobs, "guess_names", lambda *_: wrong)
     seen = jobs_counted(monkeypatch)
-    assert report(replace(work, guess=wrong)) == plain
+    assert report(work.with_guess()) == plain
     assert seen == ["summary_step", "summary_step"]
 
 
@@ -82,16 +95,22 @@ def test_nothing_is_guessed_without_a_first_split_or_where_addresses_are_needed(
 ) -> None:
     splits = splits_of(STEADY)
     work = work_on(splits, tmp_path, Filter(topics=("orders",)))
-    assert guess_names(splits, work.treatment, work.ahead)
-    assert guess_names(splits, work.treatment, None) is None
+    first = first_split(work.ahead, splits, work.treatment)
+    assert first
+    assert guess_names(first, splits, work.treatment)
+    assert guess_names(first, splits, TableOptions(Filter(topics=("nobody",)))) is None
+    assert first_split(None, splits, work.treatment) is None
     with_node = TableOptions(Filter(topics=("orders",), brokers=("2",)))
-    assert guess_names(splits, with_node, work.ahead) is None
-    assert guess_names(splits, TableOptions(Filter(apis=frozenset({1}))), work.ahead) is None
+    assert first_split(work.ahead, splits, with_node) is None
+    assert first_split(work.ahead, splits, TableOptions(Filter(apis=frozenset({1})))) is None
 
 
-def test_only_the_ids_of_wanted_topics_must_be_known() -> None:
-    guess = CaptureNames({"a": "orders"}, {})
-    wanted = Filter(topics=("ord*",))
-    assert selects_the_same(wanted, guess, CaptureNames({"a": "orders", "b": "other"}, {}))
-    assert not selects_the_same(wanted, guess, CaptureNames({"a": "orders", "b": "orders"}, {}))
-    assert not selects_the_same(wanted, guess, CaptureNames({"a": "other"}, {}))
+def test_only_the_first_split_is_read_for_a_guess(splits_of: SplitsOf, tmp_path: Path) -> None:
+    splits = splits_of(STEADY, split_bytes=100_000)
+    work = work_on(splits, tmp_path, Filter(topics=("orders",)))
+    first = first_split(work.ahead, splits, work.treatment)
+    assert first
+    assert {ordinal for ordinal, _ in first} == {0}
+    assert len(first) == 3
+    behind = scanned_here(splits[1:], work.shares(2), tmp_path)
+    assert first_split(behind, splits, work.treatment) is None
