@@ -16,6 +16,7 @@ from typing import Any
 ARROW_ALLOCATOR = ("ARROW_DEFAULT_MEMORY_POOL", "system")
 """The variable that Arrow reads when it is loaded, and the value that kdissect gives it."""
 
+ARENA_MAX = -8  # of mallopt(3)
 COLLECT_AFTER = 50_000
 """Objects that Python makes before it looks for garbage among them."""
 
@@ -52,6 +53,17 @@ def collect_seldom() -> None:
     gc.set_threshold(COLLECT_AFTER)
 
 
+def share_arena() -> None:
+    """Have threads that begin from now on allocate where the main thread does, in a process of a command.
+
+    The GNU C library gives each thread an arena, and keeps what is free at the end of it, 28 MB in a process
+    whose threads have indexed 100,000 connections.
+    """
+    mallopt = _libc_function("mallopt")
+    if mallopt is not None:
+        mallopt(ARENA_MAX, 1)
+
+
 @contextmanager
 def loading() -> Iterator[None]:
     """Load modules with the collector paused; in a command it never looks at what exists afterwards.
@@ -74,15 +86,15 @@ def release_memory() -> None:
 
     gc.collect()
     pa.default_memory_pool().release_unused()
-    trim = _malloc_trim()
+    trim = _libc_function("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @cache
-def _malloc_trim() -> Any:
-    """Return the function of the GNU C library, None where there is another one."""
+def _libc_function(name: str) -> Any:
+    """Return a function of the GNU C library, None where there is another one."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):
         return None

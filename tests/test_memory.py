@@ -69,9 +69,36 @@ def test_freed_blocks_are_returned() -> None:
     assert run([sys.executable, "-c", HOLD]).seconds > 0
 
 
+SHARED = """
+from pathlib import Path
+from threading import Thread
+from kdissect.memory import release_memory, share_arena
+share_arena()
+release_memory()
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+def work():
+    for _ in range(2):  # the second time, the library knows that blocks of this size come and go
+        kept = [bytearray(20_000_000) for _ in range(2)]
+before = resident()
+threads = [Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+release_memory()
+assert resident() - before < 12_000_000, (before, resident())
+"""
+
+
+def test_threads_of_a_command_keep_nothing_that_they_free() -> None:
+    assert run([sys.executable, "-c", SHARED]).seconds > 0
+
+
 def test_another_c_library_is_no_fault(monkeypatch) -> None:
-    monkeypatch.setattr(memory, "_malloc_trim", lambda: None)
+    monkeypatch.setattr(memory, "_libc_function", lambda _: None)
     assert memory.release_memory() is None
+    assert memory.share_arena() is None
 
 
 @pytest.mark.parametrize("chosen", [None, "mimalloc"])

@@ -144,7 +144,7 @@ def prepare_run(
     interrupt.on_first = stop.ask_index if stop else None
     here = _scans_here(engine, arguments, inputs.files, scratch)
     with BytesProgress("indexing captures", quiet=arguments.quiet) as progress:
-        split_bytes = arguments.split_bytes or SPLIT_BYTES
+        split_bytes = arguments.split_bytes or (here.split_bytes if here else SPLIT_BYTES)
         index = index_captures(
             inputs.files,
             split_bytes,

@@ -19,7 +19,7 @@ from kdissect.cli.arguments import parse
 from kdissect.errors import ExitCode, UserError, is_debugging
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
-from kdissect.memory import choose_allocator, collect_seldom
+from kdissect.memory import choose_allocator, collect_seldom, share_arena
 from kdissect.spark.startup.block_unused import block_unused
 from kdissect.spark.startup.quick_exit import quick_exit
 from kdissect.startup_switch import Shortcut, is_on
@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_safely(argv)
     _open_closed_streams()
     collect_seldom()
+    share_arena()
     code = _run_safely(sys.argv[1:])
     with suppress(KeyboardInterrupt, UserError):  # all is done and told, so Python may take longer to end
         quick_exit(code)

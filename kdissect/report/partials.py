@@ -9,7 +9,7 @@ With a grid of time, a partial also has the tables of the timeline (see `timelin
 come with exchanges.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,58 +99,59 @@ def summarise(
     tables: Mapping[str, pa.RecordBatch | pa.Table | ArrayBatch],
     grid: Grid | None = None,
     steps: Grid | None = None,
+    packed: bool = False,
 ) -> Partial:
     """Return the partial of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`.
 
     Any of them may be absent. A grid adds the tables of the timeline, which may also use `ends`,
     `group_events` and `transaction_events`. A grid of `steps` adds the tables of signals, which use `ends`.
+    A partial that waits to be merged has its large tables `packed`, each as soon as it is made: with 12,500
+    connections in a task, a worker took 205 MiB more than before it instead of 235, in the same time.
     """
     parts = {}
+    for some in _parts(tables, grid, steps):
+        for name, rows in some.items():
+            if rows.num_rows:
+                is_large = packed and rows.num_rows > LARGE_TABLE
+                parts[name] = packed_rows(ALL_TABLES[name], rows) if is_large else rows
+    return Partial(parts)
+
+
+def _parts(
+    tables: Mapping[str, pa.RecordBatch | pa.Table | ArrayBatch], grid: Grid | None, steps: Grid | None
+) -> Iterator[Mapping[str, pa.Table | ArrayBatch]]:
+    """Yield the tables of a partial, some at a time."""
     for part in (CONNECTION_FACTS, NAMES, BROKERS):
         if part.name in tables and tables[part.name].num_rows:
-            parts[part.name] = roll_up(
-                part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema)
-            )
-    parts |= count_network(tables)
+            rows = _as_table(tables[part.name]).select(part.schema.names).cast(part.schema)
+            yield {part.name: roll_up(part, rows)}
+    yield count_network(tables)
     if grid is not None or steps is not None:
-        parts |= count_events(tables)
+        yield count_events(tables)
     if steps is not None:
-        parts |= count_side_tables(tables)
-    if "exchanges" in tables:
-        exchanges, partitions = (
-            TableColumns(tables["exchanges"]),
-            TableColumns(tables["partitions"] if "partitions" in tables else PARTITIONS.empty_table()),
-        )
-        clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
-        parts |= count_calls(exchanges)
-        parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, exchange_rows)
-        parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, exchange_rows, clients)
-        parts[LAGS.name] = count_lags(partitions, exchanges, exchange_rows)
-        parts |= count_topics(partitions, exchanges, exchange_rows)
-        if grid is not None:
-            parts |= count_timeline(tables, exchanges, partitions, exchange_rows, grid)
-        if steps is not None:
-            parts |= count_signals(tables, exchanges, partitions, exchange_rows, steps)
-    return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
+        yield count_side_tables(tables)
+    if "exchanges" not in tables:
+        return
+    exchanges, partitions = (
+        TableColumns(tables["exchanges"]),
+        TableColumns(tables["partitions"] if "partitions" in tables else PARTITIONS.empty_table()),
+    )
+    clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
+    yield count_calls(exchanges)
+    yield {FIRST_SEEN.name: find_first_seen(exchanges, partitions, exchange_rows)}
+    yield {FINDING_INPUTS.name: select_finding_inputs(exchanges, partitions, exchange_rows, clients)}
+    yield {LAGS.name: count_lags(partitions, exchanges, exchange_rows)}
+    yield count_topics(partitions, exchanges, exchange_rows)
+    if grid is not None:
+        yield count_timeline(tables, exchanges, partitions, exchange_rows, grid)
+    if steps is not None:
+        yield count_signals(tables, exchanges, partitions, exchange_rows, steps)
 
 
 def merge(partials: Iterable[Partial]) -> Partial:
     """Return the sum of partials: the order does not matter, and `EMPTY` changes nothing."""
     gathered = _by_table(partials)
     return Partial({name: _together(ALL_TABLES[name], gathered.pop(name)) for name in [*gathered]})
-
-
-def pack_partial(partial: Partial) -> Partial:
-    """Return a partial whose large tables are packed, while it waits to be merged.
-
-    With 12,500 connections in a task, a worker took 205 MiB more than before it instead of 235, in the same
-    time.
-    """
-    tables = {
-        name: packed_rows(ALL_TABLES[name], rows) if rows.num_rows > LARGE_TABLE else rows
-        for name, rows in partial.tables.items()
-    }
-    return Partial(tables)
 
 
 def _by_table(partials: Iterable[Partial]) -> dict[str, list[pa.Table | ArrayBatch]]:

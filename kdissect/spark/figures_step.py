@@ -16,7 +16,7 @@ import pyarrow as pa
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts, pack_counts
 from kdissect.report.aggregate.network_tables import tcp_step
-from kdissect.report.partials import EMPTY, PARTIAL, Partial, merge, pack_partial, summarise, to_arrow
+from kdissect.report.partials import EMPTY, PARTIAL, Partial, merge, summarise, to_arrow
 from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
@@ -127,8 +127,8 @@ class _Figures:
 
     def add(self, tables: TablesTogether) -> None:
         """Count a batch of tables."""
-        counted = summarise(tables, self._grid, self._steps)
-        self._pending.append(pack_partial(counted))
+        counted = summarise(tables, self._grid, self._steps, packed=True)
+        self._pending.append(counted)
         has_few = sum(rows.num_rows for rows in counted.tables.values()) < FEW_ROWS
         self._waiting += 1 if has_few else MERGED_AT
         if self._waiting >= MERGED_AT**2:

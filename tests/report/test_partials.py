@@ -21,7 +21,6 @@ from kdissect.report.partials import (
     Partial,
     from_arrow,
     merge,
-    pack_partial,
     summarise,
     to_arrow,
 )
@@ -64,8 +63,9 @@ def test_through_arrow_and_back():
 def test_partials_that_wait_are_packed_and_lead_to_the_same(monkeypatch):
     monkeypatch.setattr(partials, "LARGE_TABLE", 3)
     rng = np.random.default_rng(6)
-    parts = [summarise(part) for part in synthetic.in_batches(rng, synthetic.tables(rng, 600), 2)]
-    waiting = [pack_partial(part) for part in parts]
+    dealt = synthetic.in_batches(rng, synthetic.tables(rng, 600), 2)
+    parts = [summarise(part) for part in dealt]
+    waiting = [summarise(part, packed=True) for part in dealt]
     for part, packed in zip(parts, waiting, strict=True):
         small = {name for name, rows in part.tables.items() if rows.num_rows <= 3}
         assert 0 < len(small) < len(part.tables)

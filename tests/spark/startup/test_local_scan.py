@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kdissect.capture.index import index
 from kdissect.capture.index.index import RANGE_BYTES, in_threads, index_captures
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample, rough_sample
 from kdissect.capture.inputs import CaptureFile
@@ -14,7 +15,7 @@ from kdissect.spark.arrow_ipc import ordered_by_split
 from kdissect.spark.failures import DiskFullError
 from kdissect.spark.file_parts import FilePartWriter, parts_in
 from kdissect.spark.partitioning import partition_buckets
-from kdissect.spark.startup.local_scan import LocalScan, LocalScans
+from kdissect.spark.startup.local_scan import MANY_CONNECTIONS, LocalScan, LocalScans
 from tests.spark.conftest import CAPTURES
 
 FILES = [CaptureFile(str(CAPTURES / name), name) for name in ("steady.pcapng", "broker-restart.pcapng")]
@@ -54,6 +55,13 @@ def test_nothing_that_was_kept_is_nothing_that_was_scanned() -> None:
 def test_a_disk_that_is_full_is_told_at_once() -> None:
     with parts_in(Path("/dev/full")) as writer, pytest.raises(DiskFullError, match="TMPDIR"):
         index_captures(FILES, SPLIT_BYTES, run=partial(in_threads, scans=scans_into(writer).scans))
+
+
+@pytest.mark.parametrize(("connections", "times"), [(MANY_CONNECTIONS - 1, 1), (MANY_CONNECTIONS, 2)])
+def test_many_connections_meet_fewer_splits(tmp_path: Path, connections: int, times: int) -> None:
+    with parts_in(tmp_path / "pieces") as writer:
+        sample = Sample(1, NO_SAMPLE.segments, connections)
+        assert scans_into(writer, sample).split_bytes == times * index.SPLIT_BYTES
 
 
 def test_threads_end_together(tmp_path: Path) -> None:
