@@ -35,6 +35,13 @@ class Sample:
     """Number of sampled segments for each bucket of connections."""
     connections: int
     """Estimated number of connections in all captures."""
+    looked: int = 0
+    """Bytes that were looked at."""
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of the captures for each segment."""
+        return self.looked // max(1, int(self.segments.sum()))
 
 
 def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
@@ -74,7 +81,7 @@ def _sample_of(places: Iterable[Split], size: int, ports: Iterable[int]) -> Samp
     # The largest burst counts once: after an outage, or in a test, all clients connect at the same time.
     burst = max(opened) if len(opened) >= ENOUGH_LOOKS else 0
     opening = burst + (sum(opened) - burst) * size // max(1, looked)
-    return Sample(size, segments, max(going_on + opening, distinct(segments)))
+    return Sample(size, segments, max(going_on + opening, distinct(segments)), looked)
 
 
 def _places(plans: Iterable[FilePlan], step: int) -> Iterator[Split]:

@@ -3,9 +3,11 @@
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from kdissect.capture.flow_pieces import BUCKETS
 from kdissect.capture.index import index
 from kdissect.capture.index.index import RANGE_BYTES, in_threads, index_captures
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample, rough_sample
@@ -15,7 +17,7 @@ from kdissect.spark.arrow_ipc import ordered_by_split
 from kdissect.spark.failures import DiskFullError
 from kdissect.spark.file_parts import FilePartWriter, parts_in
 from kdissect.spark.partitioning import partition_buckets
-from kdissect.spark.startup.local_scan import MANY_CONNECTIONS, LocalScan, LocalScans
+from kdissect.spark.startup.local_scan import LARGE_SEGMENT, MANY_CONNECTIONS, LocalScan, LocalScans
 from tests.spark.conftest import CAPTURES
 
 FILES = [CaptureFile(str(CAPTURES / name), name) for name in ("steady.pcapng", "broker-restart.pcapng")]
@@ -57,10 +59,21 @@ def test_a_disk_that_is_full_is_told_at_once() -> None:
         index_captures(FILES, SPLIT_BYTES, run=partial(in_threads, scans=scans_into(writer).scans))
 
 
-@pytest.mark.parametrize(("connections", "times"), [(MANY_CONNECTIONS - 1, 1), (MANY_CONNECTIONS, 2)])
-def test_many_connections_meet_fewer_splits(tmp_path: Path, connections: int, times: int) -> None:
+SIZES = {
+    "few": (MANY_CONNECTIONS - 1, LARGE_SEGMENT - 1, 1),
+    "many": (MANY_CONNECTIONS, 100, 2),
+    "large": (5, LARGE_SEGMENT, 2),
+}
+
+
+@pytest.mark.parametrize(("connections", "size", "times"), SIZES.values(), ids=SIZES)
+def test_many_connections_and_large_segments_meet_fewer_splits(
+    tmp_path: Path, connections: int, size: int, times: int
+) -> None:
+    segments = np.zeros(BUCKETS, np.int64)
+    segments[:10] = 3
     with parts_in(tmp_path / "pieces") as writer:
-        sample = Sample(1, NO_SAMPLE.segments, connections)
+        sample = Sample(1 << 30, segments, connections, looked=30 * size)
         assert scans_into(writer, sample).split_bytes == times * index.SPLIT_BYTES
 
 
