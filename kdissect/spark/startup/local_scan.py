@@ -33,7 +33,8 @@ MANY_CONNECTIONS = 20_000
 """So many meet a split of 32 MB with few packets each: 100,000 took 8.4 s, and 8.0 with splits of 64 MB."""
 LARGE_SEGMENT = 1 << 10
 """Bytes from which on a split of 32 MB has few exchanges: mixed traffic took 4.39 s, and 4.16 with splits of
-64 MB, bulk traffic 2.18 and 1.98. Small messages took as long, and 110 MiB more at the peak of all processes."""
+64 MB, bulk traffic 2.18 and 1.98. Small messages took as long, and 110 MiB more at the peak of all processes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
