@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kdissect.capture.inputs import CaptureFile, Inputs
     from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.reading_stop import ReadingStop
-    from kdissect.spark.startup.local_scan import LocalScans
+    from kdissect.spark.startup.local_scan import LocalScanner
     from kdissect.tables.anonymize import Pseudonyms
 
 
@@ -142,15 +142,15 @@ def prepare_run(
     if stop is None and not interrupt.has_come:
         armed.close()  # nothing could end the work of a server halfway
     interrupt.on_first = stop.ask_index if stop else None
-    here = _scans_here(engine, arguments, inputs.files, scratch)
+    scanner = _local_scanner(engine, arguments, inputs.files, scratch)
     with BytesProgress("indexing captures", quiet=arguments.quiet) as progress:
-        split_bytes = arguments.split_bytes or (here.split_bytes if here else SPLIT_BYTES)
+        split_bytes = arguments.split_bytes or (scanner.split_bytes if scanner else SPLIT_BYTES)
         index = index_captures(
             inputs.files,
             split_bytes,
             progress,
-            range_bytes=here.range_bytes(engine.settings.cores) if here else RANGE_BYTES,
-            run=_range_runner(engine, stop, here),
+            range_bytes=scanner.range_bytes(engine.settings.cores) if scanner else RANGE_BYTES,
+            run=_range_runner(engine, stop, scanner),
         )
     interrupt.on_first = stop.ask if stop else None
     if announces:
@@ -158,7 +158,7 @@ def prepare_run(
     if not index.packets:
         raise interrupted_or(NothingToReportError(f"{_captures_hold(index)} no packets"), interrupt)
     pseudonyms = pseudonyms_of(arguments)
-    work = _plan(engine, arguments, index, pseudonyms, scratch, stop, here)
+    work = _plan(engine, arguments, index, pseudonyms, scratch, stop, scanner)
     run = AnalysisRun(engine, index, work, pseudonyms, armed, interrupt, left_unread(inputs, index))
     if run.interruption:
         notify(f"kdissect: {run.interruption}")
@@ -243,9 +243,9 @@ def _plan(
     pseudonyms: "Pseudonyms | None",
     scratch: "Path",
     stop: "ReadingStop | None",
-    here: "LocalScans | None",
+    scanner: "LocalScanner | None",
 ) -> "AnalysisWork":
-    """Return the work on indexed captures, of which some splits may have been scanned `here`."""
+    """Return the work on indexed captures, of which `scanner` may have scanned some splits."""
     from kdissect.capture.index.sampling import take_sample
     from kdissect.spark.analysis_work import AnalysisWork
     from kdissect.spark.pass_meters import PassMeters
@@ -256,8 +256,8 @@ def _plan(
     selected = table_filter(arguments, index.earliest_time_ns or 0)
     schemas = schema_store(arguments, engine.settings.local)
     options = TableOptions(selected, pseudonyms, keys=keys, schemas=schemas)
-    sample = here.sample if here else take_sample(index.splits, arguments.port)
-    ahead = here.result(index.splits) if here else None
+    sample = scanner.sample if scanner else take_sample(index.splits, arguments.port)
+    ahead = scanner.result(index.splits) if scanner else None
     work = AnalysisWork(
         index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample, ahead, stop=stop
     )
@@ -269,22 +269,22 @@ def _plan(
     return work
 
 
-def _scans_here(
+def _local_scanner(
     engine: AnyEngine, arguments: argparse.Namespace, files: "Sequence[CaptureFile]", scratch: "Path"
-) -> "LocalScans | None":
+) -> "LocalScanner | None":
     """Return what scans splits in this process while they are indexed; None for a cluster."""
     from kdissect.capture.index.sampling import rough_sample
     from kdissect.spark.file_parts import parts_in
-    from kdissect.spark.partitioning import partition_buckets, partitions_for
-    from kdissect.spark.startup.local_scan import FEW_CORES, LocalScans
+    from kdissect.spark.partitioning import shares_of
+    from kdissect.spark.startup.local_scan import FEW_CORES, LocalScanner
 
     sample = rough_sample(files, arguments.port) if engine.may_be_helped else None
     if sample is None:
         return None
     cores = engine.settings.cores
-    shares = partition_buckets(sample, arguments.partitions or partitions_for(sample, cores))
+    shares = shares_of(sample, cores, arguments.partitions or 0)
     writer = engine.afterwards.enter_context(parts_in(scratch / "pieces"))
-    return LocalScans(
+    return LocalScanner(
         arguments.port, sample, shares, writer, lambda: cores <= FEW_CORES or not engine.is_up()
     )
 
@@ -301,7 +301,7 @@ def _shared_scratch(engine: AnyEngine, place: str) -> str:
 
 
 def _range_runner(
-    engine: AnyEngine, stop: "ReadingStop | None", scans_here: "LocalScans | None"
+    engine: AnyEngine, stop: "ReadingStop | None", scanner: "LocalScanner | None"
 ) -> "RunRanges":
     """Return what scans ranges of captures.
 
@@ -314,7 +314,7 @@ def _range_runner(
         here = engine.settings.local or len(tasks) == 1
         if not here:
             return scan_ranges(engine.context(), tasks, stop)
-        scans = scans_here.scans if scans_here else None
+        scans = scanner.scans if scanner else None
         return in_threads(tasks, stop.ends_index if stop else lambda: False, scans)
 
     return run

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kdissect.spark.jobs import Analysis
 
 
-MANY_CONNECTIONS = 20_000
-"""From so many on, figures are added up by compiled loops."""
+LOOPS_LOADED_FROM = 20_000
+"""Connections from which on compiled loops add up figures, and are loaded while workers dissect."""
 
 
 class ReportInput(NamedTuple):
@@ -87,7 +87,7 @@ def _load_loops_beside(connections: int) -> None:
     from kdissect.jit.rows import COMPILED
     from kdissect.report.aggregate import group_loops
 
-    if COMPILED and connections >= MANY_CONNECTIONS:
+    if COMPILED and connections >= LOOPS_LOADED_FROM:
         Thread(target=group_loops.call_all, name="load loops", daemon=True).start()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
 from kdissect.spark.guessed_names import FirstSplit, first_split
-from kdissect.spark.partitioning import Partitioning, partition_buckets, partitions_for
+from kdissect.spark.partitioning import Partitioning, shares_of
 from kdissect.spark.pass_meters import PassMeters
 from kdissect.spark.reading_stop import ReadingStop
 from kdissect.spark.startup.local_scan import LocalScan
@@ -39,7 +39,7 @@ class AnalysisWork:
         """Return how connections are partitioned for a number of cores."""
         if self.ahead:
             return self.ahead.shares
-        return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
+        return shares_of(self.sample, cores, self.partitions)
 
     @property
     def packet_bytes(self) -> int:

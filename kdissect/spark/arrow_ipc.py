@@ -45,7 +45,7 @@ def from_blob(blob: bytes | FilePart) -> list[pa.RecordBatch]:
     return pa.ipc.open_stream(content).read_all().to_batches()  # type: ignore[no-any-return]
 
 
-def pieces_of(ordinal: int, blob: bytes | FilePart) -> Iterator[pa.RecordBatch]:
+def numbered_pieces(ordinal: int, blob: bytes | FilePart) -> Iterator[pa.RecordBatch]:
     """Return rows of PIECES of a split, whose ordinal was perhaps not known when they were written."""
     column = PIECES.get_field_index("split")
     for batch in from_blob(blob):
@@ -65,7 +65,7 @@ def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Ite
                 file.write(blob)
         for ordinal, part in sorted(places):
             file.seek(part.offset)
-            yield from pieces_of(ordinal, file.read(part.size) if part.path == _HELD else part)
+            yield from numbered_pieces(ordinal, file.read(part.size) if part.path == _HELD else part)
 
 
 def _scratch_folder() -> str | None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import Blob, pieces_of
+from kdissect.spark.arrow_ipc import Blob, numbered_pieces
 from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.task_tables import TableOptions
 from kdissect.tables.filters import CaptureNames, wanted_topic_ids
@@ -40,6 +40,8 @@ def guess_names(first: FirstSplit, splits: Sequence[Split], options: TableOption
 
     Raise OSError if the capture cannot be read.
     """
-    known = [part for blob in first for part in tasks.known_step(pieces_of(*blob), splits, options.keys)]
+    known = [
+        part for blob in first for part in tasks.known_step(numbered_pieces(*blob), splits, options.keys)
+    ]
     names = tasks.collect_known(known)
     return names if wanted_topic_ids(options.filter, names) else None

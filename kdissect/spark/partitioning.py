@@ -56,6 +56,11 @@ def partitions_for(sample: Sample, cores: int) -> int:
     return min(-(-max(1, needed) // cores) * cores, max(cores, MOST_PARTITIONS))
 
 
+def shares_of(sample: Sample, cores: int, partitions: int = 0) -> Partitioning:
+    """Return how connections are partitioned; without a number of `partitions`, sample and cores give it."""
+    return partition_buckets(sample, partitions or partitions_for(sample, cores))
+
+
 def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
     """Return the partition of each bucket. Buckets that the sample did not meet are assigned in turn."""
     of_bucket = (np.arange(BUCKETS) % partitions).astype(np.int16)

@@ -147,6 +147,7 @@ class Watch:
         """Size of each process when all of them together had most."""
         self.names: dict[int, str] = {}
         self.most_resident_kib = 0
+        """Resident sets of all processes together when the kernel was asked last."""
         self.uncounted: dict[int, float] = {}
         """Processor time of processes whose end nobody waits for, when they were last looked at."""
         self._process, self._group = process, group

@@ -7,7 +7,7 @@ from queue import Queue
 import jsonschema
 import pytest
 
-from kdissect.cli.report_build import MANY_CONNECTIONS, _load_loops_beside
+from kdissect.cli.report_build import LOOPS_LOADED_FROM, _load_loops_beside
 from kdissect.jit import rows
 from kdissect.report.aggregate import group_loops
 from kdissect.report.render.json import json_schema
@@ -19,7 +19,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 NEGLECT = CAPTURES / "neglect.pcapng"
 
 
-@pytest.mark.parametrize(("connections", "loaded"), [(MANY_CONNECTIONS - 1, 0), (MANY_CONNECTIONS, 1)])
+@pytest.mark.parametrize(("connections", "loaded"), [(LOOPS_LOADED_FROM - 1, 0), (LOOPS_LOADED_FROM, 1)])
 def test_loops_are_loaded_ahead_for_many_connections(
     monkeypatch: pytest.MonkeyPatch, connections: int, loaded: int
 ) -> None:

@@ -8,12 +8,12 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import scan_split
 from kdissect.spark.file_parts import parts_in
 from kdissect.spark.partitioning import Partitioning
-from kdissect.spark.startup.local_scan import LocalScan, LocalScans
+from kdissect.spark.startup.local_scan import LocalScan, LocalScanner
 
 
 def scanned_here(splits: Sequence[Split], shares: Partitioning, folder: Path) -> LocalScan:
     """Return the scan of splits, whose descriptors lie in a file of the folder."""
     with parts_in(folder / "pieces") as writer:
-        here = LocalScans((), NO_SAMPLE, shares, writer)
+        here = LocalScanner((), NO_SAMPLE, shares, writer)
         kept = {split.index: here.keep(scan_split(split)) for split in splits}
     return LocalScan.of(kept, shares)

@@ -76,8 +76,8 @@ class SplitScans(Generic[T]):
         self._unused: list[FlowTable] = []
 
     @contextmanager
-    def pieces_of(self, part: ByteRange) -> "Iterator[RangePieces[T] | None]":
-        """Return what takes the records of a range; None if it is only indexed.
+    def of_range(self, part: ByteRange) -> "Iterator[RangePieces[T] | None]":
+        """Return the pieces of a range, which take its records; None if it is only indexed.
 
         A range may be scanned again: then the last scan counts.
         """

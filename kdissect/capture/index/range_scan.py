@@ -99,7 +99,7 @@ def scan_range(
                     source, part.start, part.size, part.format, part.record_header, entry.in_force
                 )
                 entry = ScanStart(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
-            with scans.pieces_of(part) if scans else nullcontext() as pieces:
+            with scans.of_range(part) if scans else nullcontext() as pieces:
                 return _RangeScanner(part, entry, source, is_stopped, pieces).result()
     except OSError as error:
         raise InputError.of(part.name, error) from None

@@ -30,7 +30,7 @@ FEW_CORES = 4
 """On more cores, Spark's processes are faster than threads of one process once they are there."""
 RANGES_A_CORE = 4  # so that all threads end together
 MANY_CONNECTIONS = 20_000
-"""So many meet a split of 32 MB with few packets each: 100,000 took 8.4 s, and 8.0 with splits of 64 MB."""
+"""So many meet a split of 32 MB with few packets each: 100,000 took 8.4 s, and 7.9 with splits of 64 MB."""
 LARGE_SEGMENT = 1 << 10
 """Bytes from which on a split of 32 MB has few exchanges: mixed traffic took 4.39 s, and 4.16 with splits of
 64 MB, bulk traffic 2.18 and 1.98. Small messages took as long, and 110 MiB more at the peak of all processes.
@@ -64,8 +64,8 @@ class PartitionPart(NamedTuple):
     place: FilePart
 
 
-class LocalScans:
-    """The scans that the threads of an index make, whose descriptors go into one file."""
+class LocalScanner:
+    """Makes pass one of splits with the threads of an index, and puts their descriptors into one file."""
 
     def __init__(
         self,

@@ -17,16 +17,16 @@ from kdissect.spark.arrow_ipc import ordered_by_split
 from kdissect.spark.failures import DiskFullError
 from kdissect.spark.file_parts import FilePartWriter, parts_in
 from kdissect.spark.partitioning import partition_buckets
-from kdissect.spark.startup.local_scan import LARGE_SEGMENT, MANY_CONNECTIONS, LocalScan, LocalScans
+from kdissect.spark.startup.local_scan import LARGE_SEGMENT, MANY_CONNECTIONS, LocalScan, LocalScanner
 from tests.spark.conftest import CAPTURES
 
 FILES = [CaptureFile(str(CAPTURES / name), name) for name in ("steady.pcapng", "broker-restart.pcapng")]
 SPLIT_BYTES = 200_000
 
 
-def scans_into(writer: FilePartWriter, sample: Sample = NO_SAMPLE) -> LocalScans:
+def scans_into(writer: FilePartWriter, sample: Sample = NO_SAMPLE) -> LocalScanner:
     """Return what scans splits for three partitions."""
-    return LocalScans((), sample, partition_buckets(sample, 3), writer)
+    return LocalScanner((), sample, partition_buckets(sample, 3), writer)
 
 
 def test_partitions_hold_the_pieces_of_their_connections(tmp_path: Path) -> None:
