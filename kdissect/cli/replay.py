@@ -101,7 +101,7 @@ def _replay(chosen: argparse.Namespace, ending: Ending) -> int:
     if chosen.keylog and not os.path.exists(chosen.keylog):
         raise UsageError(f"{chosen.keylog}: no such file or directory")
     on_machines = getattr(chosen, "master", None)
-    if on_machines:
+    if chosen.replay == "run":
         check_machines(chosen)
     check_paths(chosen.paths)
     known_brokers = brokers_of_log(chosen.paths)

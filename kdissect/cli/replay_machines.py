@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def check_machines(chosen: argparse.Namespace) -> None:
-    """Raise UsageError unless the options of a run with --master go together."""
+    """Raise UsageError unless the options of a run on many machines go together."""
+    if chosen.master is None:
+        if chosen.lost_worker is not None:
+            raise UsageError("--lost-worker has no effect without --master, whose executors are the workers")
+        return
     if len(chosen.paths) != 1 or not is_log(chosen.paths[0]):
         raise UsageError("--master takes one replay log, which kdissect replay load writes")
     if chosen.master.startswith("sc://"):
@@ -85,7 +89,8 @@ def _machines_run(
     count = worker_count(prepared, wait_for_slots(context, chosen.processes, local, notice))
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
     address = context.getConf().get("spark.driver.bindAddress") or host
-    remote = RemoteWorkers(host, address, count, prepared.settings.breaker, WhenLost(chosen.lost_worker))
+    when_lost = WhenLost(chosen.lost_worker or WhenLost.STOP)
+    remote = RemoteWorkers(host, address, count, prepared.settings.breaker, when_lost)
     with closing(remote):
         start_workers(context, partial(send_part, invitation=remote.invitation), count, remote.job_failed)
         remote.gather()

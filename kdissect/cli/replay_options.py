@@ -306,7 +306,6 @@ MACHINES = (
         ("stop", "continue"),
         None,
         "what the other workers do if one is lost (default: stop)",
-        "stop",
     ),
 )
 NOISE = Option("--noise", str, "RUN", "second, identical run; differences that both runs have count as noise")

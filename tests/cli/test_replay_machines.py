@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.cli.arguments import parse
+from kdissect.cli.main import main
 from kdissect.cli.replay_machines import check_machines
 from kdissect.errors import ExitCode, UsageError
 from tests.helpers.command import COMMAND, environment
@@ -33,6 +34,16 @@ def test_only_a_replay_log_is_taken(tmp_path: Path) -> None:
     check_machines(parse([*RUN, log, "--dry-target", "--execute", "--master", "local[2]"]))
     with pytest.raises(UsageError, match="a Spark Connect server cannot"):
         check_machines(parse([*RUN, log, *TARGET, "--master", "sc://host:15002"]))
+
+
+@pytest.mark.parametrize("choice", ["stop", "continue"])
+def test_only_a_run_with_a_master_has_workers_to_lose(
+    choice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*RUN, str(CAPTURES / "steady.pcapng"), *TARGET]
+    check_machines(parse(command))
+    assert main([*command, "--lost-worker", choice]) == ExitCode.USER_ERROR
+    assert "--lost-worker has no effect without --master" in capsys.readouterr().err
 
 
 @pytest.mark.spark
