@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kdissect.errors import UserError
 from kdissect.spark.executor_slots import PATIENCE_S, task_slots
+from kdissect.text import plural
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,9 +31,7 @@ REPLAY_CONFS = {
 SETTLED_S = 3.0  # for which no more slots come up
 REGISTER_S = 60.0  # for the first executor, or all that are wanted
 LOOK_S = 0.1
-WAITS = (
-    "the Spark cluster runs {} tasks at a time, which is too few: the replay waits up to {:.0f} s for more"
-)
+WAITS = "{}, which is too few: the replay waits up to {:.0f} s for more"
 
 
 def wait_for_slots(context: "SparkContext", wanted: int, local: bool, notice: Callable[[str], None]) -> int:
@@ -52,11 +51,15 @@ def wait_for_slots(context: "SparkContext", wanted: int, local: bool, notice: Ca
             break
         if not told and known < max(wanted, 1) and time.monotonic() > began_s + PATIENCE_S:
             told = True
-            notice(WAITS.format(known, REGISTER_S - PATIENCE_S))
+            notice(WAITS.format(_at_a_time(known), REGISTER_S - PATIENCE_S))
         time.sleep(LOOK_S)
     if not known:
         raise UserError("the Spark cluster has no executor that is free for this replay (--master)")
-    raise UserError(f"the Spark cluster runs {known} tasks at a time, and --processes asks for {wanted}")
+    raise UserError(f"{_at_a_time(known)}, and --processes asks for {wanted}")
+
+
+def _at_a_time(slots: int) -> str:
+    return f"the Spark cluster runs {slots} {plural('task', slots)} at a time"
 
 
 def start_workers(

@@ -113,8 +113,10 @@ def test_slots_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slots(0, 0, 0, 1, 2, 2, 2, 2) == 2
     assert slots(2, 0, 1, 3) == 2
     assert slots(0, 4, local=True) == 4
-    with pytest.raises(UserError, match="runs 1 tasks at a time, and --processes asks for 2"):
+    with pytest.raises(UserError, match="runs 1 task at a time, and --processes asks for 2"):
         slots(2, 0, 1)
+    with pytest.raises(UserError, match="runs 2 tasks at a time, and --processes asks for 3"):
+        slots(3, 2)
     with pytest.raises(UserError, match="no executor that is free"):
         slots(0, 0)
 
@@ -126,7 +128,7 @@ def test_a_long_wait_for_slots_is_told_once(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UserError):
         slots(2, 0, 1, notice=told.append)
     (notice,) = told
-    assert notice.startswith("the Spark cluster runs 1 tasks at a time, which is too few: the replay waits")
+    assert notice.startswith("the Spark cluster runs 1 task at a time, which is too few: the replay waits")
     monkeypatch.setattr(barrier_tasks, "SETTLED_S", 0.1)
     assert slots(0, 1, notice=told.append) == 1  # more may come, and none is needed
     assert len(told) == 1
