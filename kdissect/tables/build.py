@@ -30,7 +30,6 @@ from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.addressed_voters import addressed_voter_rows
 from kdissect.tables.array_batch import ArrayBatch, array_batch, lists_at
 from kdissect.tables.connections import (
     ConnectionDetails,
@@ -38,6 +37,7 @@ from kdissect.tables.connections import (
     connection_rows,
     end_rows,
 )
+from kdissect.tables.controller_requests import addressed_voter_rows, shutdown_request_rows
 from kdissect.tables.engine_facts import EngineFacts, engine_facts, unfinished
 from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
@@ -49,7 +49,6 @@ from kdissect.tables.records import record_parts, record_rows
 from kdissect.tables.replica_sets import replica_set_rows
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 from kdissect.tables.share_acknowledgements import share_acknowledgement_rows
-from kdissect.tables.shutdown_requests import shutdown_request_rows
 from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_batches
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,

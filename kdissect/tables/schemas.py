@@ -152,10 +152,10 @@ SHARE_ACKNOWLEDGEMENTS = _table(
     response_packet=INT64,
 )
 
-# Brokers that ask the controller to let them end: see `tables.shutdown_requests`.
+# Brokers that ask the controller to let them end: see `tables.controller_requests`.
 SHUTDOWN_REQUESTS = _table(connection=INT64, ordinal=INT64, node_id=INT32, time_ns=INT64)
 
-# Controllers that others call by their node id: see `tables.addressed_voters`.
+# Controllers that others call by their node id: see `tables.controller_requests`.
 ADDRESSED_VOTERS = _table(connection=INT64, ordinal=INT64, node_id=INT32)
 
 # The behaviour of TCP: a row for each direction of a connection and step of time, and for each time of
