@@ -122,10 +122,9 @@ class CapturedReads:
         self.before: dict[int, tuple[int, ...]] = {}
         self.unacknowledged: set[TopicPartition] = set()  # that are written without responses (acks=0)
         self._reads: dict[int, Reads] = {}
-        self._writers: dict[TopicPartition, _Writers] = defaultdict(_Writers)
+        # By incarnation of the topic. Until `finish`, all are those of the first one.
+        self._writers: dict[tuple[TopicPartition, int], _Writers] = defaultdict(_Writers)
         self._deletions: dict[str, array[int]] = {}  # topic -> the requests that deleted it
-        # Those of partitions of such topics, by incarnation.
-        self._incarnations: dict[tuple[TopicPartition, int], _Writers] = defaultdict(_Writers)
         self._readers: dict[tuple[ClientKey, TopicPartition], tuple[array[int], array[int]]] = {}
         self._transaction_ends: dict[int, tuple[array[int], array[int]]] = {}  # producer -> times, requests
         self._markers: list[tuple[int, int, int]] = []  # fetch, time of its answer, producer
@@ -151,21 +150,21 @@ class CapturedReads:
         self, partition: TopicPartition, offset: int, incarnation: int = FIRST_INCARNATION
     ) -> tuple["array[int]", int]:
         """Return the requests that wrote a partition, and how many of them wrote before an offset."""
-        writers = self._writers.get(partition)
-        if partition[0] in self._deletions:
-            writers = self._incarnations.get((partition, incarnation))
+        writers = self._writers.get((partition, incarnation))
         if writers is None:
             return NO_PRODUCES, 0
         return writers.requests, bisect_left(writers.offsets, offset)
 
     def writers_of(self, topic: str) -> Iterator["array[int]"]:
-        """Yield the requests that wrote each partition of a topic."""
-        return (each.requests for partition, each in self._writers.items() if partition[0] == topic)
+        """Yield the requests that wrote each partition of a topic, incarnation by incarnation."""
+        return (each.requests for ((name, _), _), each in self._writers.items() if name == topic)
 
     def first_written(self, topic: str | None, number: int) -> int | None:
         """Return the first offset of a partition that a captured request wrote; None if there is none."""
-        writers = self._writers.get((topic or "", number))
-        return writers.offsets[0] if writers else None
+        name = topic or ""
+        incarnations = FIRST_INCARNATION, *self._deletions.get(name, ())
+        writers = (self._writers.get(((name, number), each)) for each in incarnations)
+        return min((each.offsets[0] for each in writers if each), default=None)
 
     def take(self, request: Request, body: Tree, response: Tree, client: ClientKey, names: Names) -> None:
         """Learn from a request that will be sent, and its response."""
@@ -197,11 +196,11 @@ class CapturedReads:
 
     def add_write(self, partition: TopicPartition, offset: int, index: int) -> None:
         """Note that a request wrote a batch at a captured offset."""
-        self._writers[partition].add(offset, index)
+        self._writers[partition, FIRST_INCARNATION].add(offset, index)
 
     def add_writes(self, partition: TopicPartition, offsets: Int64s, requests: Int64s) -> None:
         """Note that requests wrote batches at captured offsets."""
-        self._writers[partition].extend(offsets, requests)
+        self._writers[partition, FIRST_INCARNATION].extend(offsets, requests)
 
     def number(self, partition: TopicPartition) -> int:
         """Return the number of a partition for `add_reads`."""
@@ -228,12 +227,11 @@ class CapturedReads:
 
     def finish(self) -> None:
         """Find what needs the whole capture."""
-        for partition, writers in self._writers.items():
-            if partition[0] in self._deletions:
-                for offset, request in zip(writers.offsets, writers.requests, strict=True):
-                    incarnation = self.incarnation(partition[0], request)
-                    self._incarnations[partition, incarnation].add(offset, request)
-        for writers in (*self._writers.values(), *self._incarnations.values()):
+        for partition in [each for each, _ in self._writers if each[0] in self._deletions]:
+            writers = self._writers.pop((partition, FIRST_INCARNATION))
+            for offset, request in zip(writers.offsets, writers.requests, strict=True):
+                self._writers[partition, self.incarnation(partition[0], request)].add(offset, request)
+        for writers in self._writers.values():
             writers.sort()
         readers = {reader: _sorted(*columns) for reader, columns in self._readers.items()}
         for index, first_ns, client, partitions in self._commits:

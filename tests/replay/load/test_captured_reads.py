@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import closing
+
+import numpy as np
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.run import Replay
+from kdissect.replay.load.captured_reads import FIRST_INCARNATION, CapturedReads
 from kdissect.replay.pass_state import ReadOrder, RequestGates
+from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, ReplaySettings
 from tests.helpers.conversations import CAPTURES
 
@@ -38,3 +43,26 @@ def test_reads_come_after_what_they_read() -> None:
             gates.end(index)
         assert missing <= {ApiKey.PRODUCE, ApiKey.END_TXN}
     assert len(gates) > len(fetches) / 2
+
+
+def test_produces_of_deleted_topics_are_kept_once() -> None:
+    """An offset takes 8 bytes and a request 4; arrays that grow have an eighth more."""
+    count, deletions, where = 40_000, (9_999, 29_999), ("orders", 0)
+    captured, names = CapturedReads(), Names(ReplaySettings((("127.0.0.1", 1),)), {})
+    for index in deletions:
+        captured.note_deletion(index, {"responses": [{"name": "orders", "error_code": 0}]}, names)
+    tracemalloc.start()
+    try:
+        captured.add_writes(where, np.arange(count) % 10_000, np.arange(count))
+        captured.finish()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * 12 * count
+    written = {
+        incarnation: len(captured.writers_before(where, count, incarnation)[0])
+        for incarnation in (FIRST_INCARNATION, *deletions)
+    }
+    assert written == {FIRST_INCARNATION: 10_000, 9_999: 20_000, 29_999: 10_000}
+    assert sum(map(len, captured.writers_of("orders"))) == count
+    assert captured.first_written(*where) == 0

@@ -73,8 +73,8 @@ def learnt(loaded: ReplayInput, spool: Spool) -> dict[str, Any]:
         "reads": [loaded.reads.reads(index) for index in range(len(items))],
         "before": {index: sorted(each) for index, each in loaded.reads.before.items()},
         "writers": {
-            partition: (list(each.offsets), list(each.requests))
-            for partition, each in loaded.reads._writers.items()
+            written: (list(each.offsets), list(each.requests))
+            for written, each in loaded.reads._writers.items()
         },
         "last writers": loaded.last_writers._writers,
         "order": (loaded.group_order.ended, loaded.group_order.sent),

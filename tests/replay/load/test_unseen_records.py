@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.load.captured_reads import CapturedReads
+from kdissect.replay.load.captured_reads import FIRST_INCARNATION, CapturedReads
 from kdissect.replay.load.known_requests import KnownRequests
 from kdissect.replay.load.logged_shapes import RequestFacts
 from kdissect.replay.load.replay_input import ReplayInput
@@ -87,5 +87,5 @@ def test_facts_tell_what_was_written_and_read() -> None:
 
 
 def written(reads: CapturedReads, partition: int) -> list[tuple[int, int]]:
-    writers = reads._writers["t", partition]
+    writers = reads._writers[("t", partition), FIRST_INCARNATION]
     return list(zip(writers.offsets, writers.requests, strict=True))
