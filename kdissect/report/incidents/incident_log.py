@@ -3,7 +3,8 @@
 Reports on captures that go on name the same incident again and again, with another end, more impact, or a
 clearer headline. An incident of a new report is a known one if cause and subject are the same and both
 overlap, give or take NEAR_NS. It is closed when its end is CLOSED_NS ago, or when no report has named it for
-so long: another cause explains it by then, or it has left the window. Then `end_ns` may be None.
+so long: another cause explains it by then, or it has left the window. If it lasted to the end of the last
+report that named it, that is its end, and its headline says the time.
 
 Some news is told at once: an end, another severity, other clients, other words. Mere growth of figures is
 told after GROWTH_NS, and later after a quarter of the incident's age.
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from kdissect.report.model.incidents import Incident
+from kdissect.text import format_clock, spans_midnight
 
 NS_PER_S = 1_000_000_000
 NEAR_NS = 5 * NS_PER_S
@@ -24,6 +26,10 @@ FORGOTTEN_NS = 3600 * NS_PER_S
 GROWTH_NS, GROWTH_SHARE = 5 * NS_PER_S, 4
 FIGURES = re.compile(r"(?:\d{4}-\d\d-\d\d )?[\d.,:]+")
 """Figures and times of a sentence; times get their date once the captures go on past midnight."""
+
+TO_THE_END = re.compile(r"\b(?:to|until) the end of the capture\b")
+AT_THE_END = re.compile(r"\bwhen the capture end(?:s|ed)\b")
+"""Words of a sentence that stand for the time when the report ends."""
 
 
 class ChangeKind(StrEnum):
@@ -94,7 +100,7 @@ class IncidentLog:
         for number, one in known.items():
             end_ns = one.last_ns if number in left else one.end_ns
             if not one.closed and end_ns is not None and now_ns - end_ns >= CLOSED_NS:
-                known[number] = replace(one, closed=True)
+                known[number] = _closed(one)
                 changes.append(IncidentChange(ChangeKind.CLOSED, known[number]))
         newest = max(known, default=0)
         self._known = [
@@ -121,6 +127,18 @@ def _known(number: int, incident: Incident, now_ns: int) -> KnownIncident:
         confidence=incident.confidence,
         last_ns=now_ns,
         told_ns=now_ns,
+    )
+
+
+def _closed(one: KnownIncident) -> KnownIncident:
+    """Return an incident as closed, whose end is known."""
+    last = format_clock(one.last_ns, date=spans_midnight(one.begin_ns, one.last_ns))
+    headline = TO_THE_END.sub(f"until {last}", one.headline)
+    return replace(
+        one,
+        closed=True,
+        end_ns=one.last_ns if one.end_ns is None else one.end_ns,
+        headline=AT_THE_END.sub(f"at {last}", headline),
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from kdissect.report.incidents.incident_log import CLOSED_NS, NS_PER_S, ChangeKind, IncidentLog
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Impact, Incident, Subject, SubjectKind
@@ -59,8 +61,25 @@ def test_one_that_no_report_names_any_more_is_closed() -> None:
     assert told(log, 106) == []
     assert told(log, 109, FROZEN) == []  # another cause seemed likelier for a moment
     (change,) = log.update([], 109 * S + CLOSED_NS)
-    assert (change.change, change.incident.end_ns) == (ChangeKind.CLOSED, None)
+    assert (change.change, change.incident.end_ns) == (ChangeKind.CLOSED, 109 * S)
     assert told(log, 130) == []
+
+
+@pytest.mark.parametrize(
+    ("headline", "last_s", "closed"),
+    [
+        ("broker 2 froze to the end of the capture, 3s", 109, "broker 2 froze until 00:01:49.000, 3s"),
+        ("broker 2 refuses until the end of the capture", 109, "broker 2 refuses until 00:01:49.000"),
+        ("3 requests wait when the capture ends", 109, "3 requests wait at 00:01:49.000"),
+        ("3 requests waited when the capture ended", 109, "3 requests waited at 00:01:49.000"),
+        ("broker 2 froze to the end of the capture", 86_405, "broker 2 froze until 1970-01-02 00:00:05.000"),
+    ],
+)
+def test_a_closed_one_tells_until_when_it_lasted(headline: str, last_s: int, closed: str) -> None:
+    log = IncidentLog()
+    told(log, last_s, replace(FROZEN, headline=headline))
+    (change,) = log.update([], last_s * S + CLOSED_NS)
+    assert change.incident.headline == closed
 
 
 def test_a_later_one_of_the_same_cause_has_a_number_of_its_own() -> None:
