@@ -20,6 +20,7 @@ from kdissect import limits
 from kdissect.files import ScratchDirectory
 from kdissect.memory import ARROW_ALLOCATOR
 from kdissect.package_archive import ARCHIVE, pack
+from kdissect.spark.cluster_master import check_master, silence_noticed
 from kdissect.spark.executor_slots import notice_missing_slots
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.file_parts import SHARED_FOLDER
@@ -83,10 +84,14 @@ class Engine:
 
     @classmethod
     def start(cls, settings: SparkSettings) -> Self:
-        """Start a JVM. Raise a UserError if it cannot start; later failures are raised by `context`."""
+        """Start a JVM. Raise a UserError if it cannot start; later failures are raised by `context`.
+
+        A master that cannot be reached is one for which it need not start.
+        """
         java = find_java()
         check_user_name(os.geteuid())
         check_temporary_directory(tempfile.gettempdir())
+        check_master(settings.master, settings.notice)
         with disk_full_explained():
             engine = cls(settings)
             try:
@@ -324,7 +329,9 @@ class Engine:
             made, conf = self._early.take(gateway)
             context = SparkContext(gateway=gateway, conf=conf, jsc=made)
         else:
-            context = SparkContext(gateway=gateway, conf=self._conf(gateway))
+            conf = self._conf(gateway)
+            with silence_noticed(self.settings.master, self.settings.notice):
+                context = SparkContext(gateway=gateway, conf=conf)
         _ignore_strangers(context)
         if not self.settings.local:
             context.addPyFile(str(pack(self.home)))

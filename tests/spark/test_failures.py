@@ -1,5 +1,6 @@
 """Failures of Spark in one sentence."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +144,12 @@ def test_what_spark_printed_before_it_ended_counts(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_cluster_that_authenticates_without_a_secret_is_one_sentence(tmp_path: Path) -> None:
-    """Spark refuses before it looks for the master, so there need be none."""
+    """Spark refuses before it speaks to the master, so anything that listens serves."""
     (tmp_path / "spark-defaults.conf").write_text("spark.authenticate true\n")
     capture = recorded.CAPTURES / "steady.pcapng"
-    done = kdissect("analyze", capture, "--master", "spark://127.0.0.1:1", SPARK_CONF_DIR=str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        done = kdissect("analyze", capture, "--master", master, SPARK_CONF_DIR=str(tmp_path))
     assert done.returncode == ExitCode.USER_ERROR
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1] == f"kdissect: {AUTHENTICATION}"
