@@ -8,6 +8,10 @@ driver of a cluster (see `number_log`, `served_numbers`).
     pass one   stops at once. The splits before the first one that no task scanned count as read.
     pass two   stops at the split that the furthest task has reached, so that all connections end there.
 
+In a local run, pass one is a part of the index: the threads that index captures scan their splits, too (see
+`startup.local_scan`). So a stop meanwhile is one of the index, which ends there. Spark's tasks make pass one
+of the splits that these threads indexed only.
+
 A stop in pass one takes effect in pass two later: from its first task on, that pass gets as much time as the
 reading has taken until then. If a task of pass two has ended already, the others stop where they are, and
 tasks that have not begun leave out their connections. A later job of the same run reads the same splits.
