@@ -56,8 +56,26 @@ def hash_key(pieces: Int64s, row: int, multipliers: Int64s) -> int:
     """Hash a key to 32 bits (multilinear: every field has a multiplier of its own, below 2**31)."""
     total = 0
     for field in range(KEY_FIELDS):
-        product = pieces[row, field] * multipliers[field]
-        total += (product & 0xFFFFFFFF) ^ (product >> 32)
+        total += _term(pieces[row, field], multipliers[field])
+    return int((total ^ (total >> 15)) & 0xFFFFFFFF)
+
+
+@jit_inline
+def _term(value: int, multiplier: int) -> int:
+    product = value * multiplier
+    return (product & 0xFFFFFFFF) ^ (product >> 32)
+
+
+@jit_inline
+def hash_ends(segment: Int64s, multipliers: Int64s) -> int:
+    """Return what `hash_key` does for the key of a segment."""
+    backwards = is_b_to_a(segment)
+    source, target = (B_HOST, A_HOST) if backwards else (A_HOST, B_HOST)
+    total = _term(segment[headers.SOURCE_PORT], multipliers[B_PORT if backwards else A_PORT])
+    total += _term(segment[headers.TARGET_PORT], multipliers[A_PORT if backwards else B_PORT])
+    for word in range(4):
+        total += _term(segment[headers.SOURCE + word], multipliers[source + word])
+        total += _term(segment[headers.TARGET + word], multipliers[target + word])
     return int((total ^ (total >> 15)) & 0xFFFFFFFF)
 
 

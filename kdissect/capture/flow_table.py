@@ -34,15 +34,14 @@ from kdissect.capture.flow_pieces import (
     descriptor_flags,
     fill_slots,
     find_piece,
-    hash_key,
+    hash_ends,
     is_b_to_a,
     opened_by_of,
     sort_by_piece,
     write_key,
 )
-from kdissect.capture.formats.record_table import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS
+from kdissect.capture.formats.record_table import AT, CAPTURED, ORIGINAL, TIME_NS
 from kdissect.capture.packets import headers, ip_fragments
-from kdissect.capture.packets.headers import read_packet
 from kdissect.capture.packets.ip_fragments import (
     carries_tcp,
     first_of,
@@ -53,7 +52,7 @@ from kdissect.capture.packets.ip_fragments import (
     remember_first,
     within_reach,
 )
-from kdissect.capture.packets.link_layer import KIND, LINK_TABLE, SKIP, TYPE_AT
+from kdissect.capture.packets_ahead import AHEAD, AHEAD_FIELDS, CLASS, KEY, read_ahead
 from kdissect.jit.decorators import jit_flat, jit_inline, jit_inner
 
 # Columns of a gathered segment: those of a descriptor, and its piece.
@@ -98,7 +97,7 @@ class FlowTable:
             self._ports[:] = 1
         self._pieces = np.empty((256, PIECE_FIELDS), dtype=np.int64)
         self._segments = np.empty((0, PIECE + 1), dtype=np.int64)
-        self._segment = np.zeros(headers.SEGMENT_FIELDS, dtype=np.int64)
+        self._ahead = np.zeros((AHEAD, AHEAD_FIELDS), dtype=np.int64)
         # Random multipliers for every process, so that no capture can fill one chain of the table on purpose.
         self._multipliers = np.array(
             [secrets.randbits(30) * 2 + 1 for _ in range(KEY_FIELDS)], dtype=np.int64
@@ -144,7 +143,7 @@ class FlowTable:
         """Add the packets of `records`, whose bytes lie in `data` from file offset `base` on."""
         done = 0
         while True:
-            done = collect_segments(data, base, records, done, self._tables(), self._segment)
+            done = collect_segments(data, base, records, done, self._tables(), self._ahead)
             if done == len(records):
                 return
             if not _has_room(self._state, self._segments):
@@ -243,7 +242,7 @@ def _describe(
     backwards = is_b_to_a(segment)
     new = state[PIECES]
     write_key(segment, backwards, pieces, new)
-    key = hash_key(pieces, new, tables.multipliers)
+    key = segment[KEY]
     who = key << 1 | backwards
     copy = is_copy(tables.seen, data, at, who, segment, time_ns, packet, place)
     if recalled:
@@ -298,6 +297,7 @@ def _take_later_fragment(
     if place_part(tables.firsts, first, offset, length, max(0, captured - begin), segment):
         segment[headers.PAYLOAD] += begin
         segment[headers.OPTIONS] = segment[headers.PAYLOAD]
+        segment[KEY] = hash_ends(segment, tables.multipliers)
         what = headers.SEGMENT
     return int(what)
 
@@ -340,23 +340,22 @@ def _has_room(state: Int64s, segments: Int64s) -> bool:
 
 @jit_flat
 def collect_segments(
-    data: Bytes, base: int, records: Int64s, first: int, tables: FlowArrays, segment: Int64s
+    data: Bytes, base: int, records: Int64s, first: int, tables: FlowArrays, ahead: Int64s
 ) -> int:
     """Add the packets of records[first:]. Return the number of the first one for which there was no room."""
     state, counts, held, ports = tables.state, tables.counts, tables.held, tables.ports
     for i in range(first, len(records)):
         if state[PIECES] + 2 > len(tables.pieces) or not _has_room(state, tables.segments):
             return i
-        link_type, captured, original = records[i, LINK_TYPE], records[i, CAPTURED], records[i, ORIGINAL]
-        place, time_ns = records[i, AT], records[i, TIME_NS]
+        if (i - first) % AHEAD == 0:
+            stop = min(i + AHEAD, len(records))
+            read_ahead(data, base, records, i, stop, tables.slots, tables.pieces, tables.multipliers, ahead)
+        segment = ahead[(i - first) % AHEAD]
+        place, time_ns, captured = records[i, AT], records[i, TIME_NS], records[i, CAPTURED]
         at = place - base
         packet = state[PACKET]
         state[PACKET] = packet + 1
-        what = headers.UNKNOWN_LINK
-        if 0 <= link_type < len(LINK_TABLE) and LINK_TABLE[link_type, KIND] >= 0:
-            kind, type_at = LINK_TABLE[link_type, KIND], LINK_TABLE[link_type, TYPE_AT]
-            skip = LINK_TABLE[link_type, SKIP]
-            what = read_packet(data, at, captured, original, kind, type_at, skip, segment)
+        what = segment[CLASS]
         waited = state[HELD_COUNT]
         if what == headers.FRAGMENT:
             what = _take_later_fragment(place, captured, time_ns, packet, tables, segment)
@@ -371,7 +370,7 @@ def collect_segments(
         if not recalled:
             counts[PACKETS] += 1
             counts[CLASSES + what] += 1
-            counts[TRUNCATED] += 1 if captured < original else 0
+            counts[TRUNCATED] += 1 if captured < records[i, ORIGINAL] else 0
             counts[TUNNELLED] += 1 if what == headers.SEGMENT and segment[headers.LAYERS] else 0
         if what != headers.SEGMENT:
             continue

@@ -127,7 +127,8 @@ def _prefetcher() -> Callable[..., None]:
             kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
             prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
             reading, keeping, data_cache = number(0), number(3), number(1)
-            builder.call(prefetch, [builder.gep(data, [arguments[1]]), reading, keeping, data_cache])
+            place = builder.bitcast(builder.gep(data, [arguments[1]]), address)
+            builder.call(prefetch, [place, reading, keeping, data_cache])
             return context.get_dummy_value()
 
         return types.void(array, types.int64), generate
@@ -176,8 +177,9 @@ def _copy_slices(source: Any, begin: int, target: Any, at: int, count: int) -> N
 # there, this 28 GB/s.
 copy_bytes: Callable[..., None] = _copier()
 
-# prefetch(array, index) loads the cache line of a byte in the background. Any index is allowed, since nothing
-# is read. Bytes that are spread over a large buffer take longer to arrive than to process.
+# prefetch(array, index) loads the cache line of an element in the background. All rows of a table count as
+# one array. Any index is allowed, since nothing is read. Elements that are spread over a large array take
+# longer to arrive than to process.
 prefetch: Callable[..., None] = _prefetcher()
 
 # read_file(descriptor, target, at, count, offset) reads bytes of a file into an array of uint8, as pread(2)

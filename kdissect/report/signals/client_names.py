@@ -3,13 +3,13 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.array_types import Int64s
+from kdissect.array_types import Bools, Int64s
 from kdissect.protocol.api_keys import (
     GROUP_COMMITS,
     GROUP_MEMBERSHIP,
@@ -54,6 +54,20 @@ def stem_of(client_id: str) -> str:
         elif not re.search(r"\d", part) and (len(part) < 5 or re.search("[aeiouy]", part.lower())):
             kept.append(part)
     return "-".join(kept)
+
+
+class Openings(NamedTuple):
+    """When connections were first seen: client after client, in the order of time."""
+
+    numbers: Mapping[str, int]  # of each client, by name
+    bounds: Int64s  # the first row of each client, and the end of those of the last one
+    first_ns: Int64s
+    is_new: Bools  # the first that was seen of the connection is a handshake
+
+    def rows(self, client: str) -> range:
+        """Return the rows of the connections of a client, none if it is not known."""
+        number = self.numbers.get(client)
+        return range(0) if number is None else range(*self.bounds[number : number + 2].tolist())
 
 
 class ClientFacts:
@@ -193,33 +207,36 @@ class ClientFacts:
         return {name: np.sort(part, axis=None) for name, part in zip(clients.names, parts, strict=False)}
 
     @cached_property
-    def _opened(self) -> dict[str, list[tuple[int, bool]]]:
-        """Return when connections of each client were first seen, and whether that was a handshake."""
-        columns, connections = self._context.facts.columns, self._context.connections
-        opened = columns.equals("opened", "handshake").tolist()
-        found: dict[str, list[tuple[int, bool]]] = defaultdict(list)
-        for number, first_ns, is_new in zip(
-            connections.client.tolist(), connections.first_ns.tolist(), opened, strict=True
-        ):
-            found[self._context.client_names[number]].append((first_ns, is_new))
-        return {name: sorted(times) for name, times in found.items()}
+    def _openings(self) -> Openings:
+        connections = self._context.connections
+        is_new = self._context.facts.columns.equals("opened", "handshake")
+        order = np.lexsort((is_new, connections.first_ns, connections.client))
+        names = self._context.client_names
+        return Openings(
+            {name: number for number, name in enumerate(names)},
+            np.searchsorted(connections.client[order], np.arange(len(names) + 1)),
+            connections.first_ns[order],
+            is_new[order],
+        )
 
     def began(self, client: str, time_ns: int, within_ns: int = BEGAN_NS) -> int:
         """Return when a client began, if that is seen and was just before `time_ns`, else `time_ns`."""
-        first, is_new = self._opened.get(client, [(time_ns, False)])[0]
-        return first if is_new and 0 <= time_ns - first <= within_ns else time_ns
+        rows = self._openings.rows(client)
+        if not rows or not self._openings.is_new[rows.start]:
+            return time_ns
+        first = int(self._openings.first_ns[rows.start])
+        return first if 0 <= time_ns - first <= within_ns else time_ns
 
     def connected(self, client: str, time_ns: int) -> int:
         """Return when a client opened the first of the connections just before a time, else that time.
 
         Several processes may share the name of a client: this dates the one that did something at that time.
         """
-        times = [
-            first
-            for first, is_new in self._opened.get(client, ())
-            if is_new and 0 <= time_ns - first <= BEGAN_NS
-        ]
-        return min(times, default=time_ns)
+        rows = self._openings.rows(client)
+        first_ns = self._openings.first_ns[rows.start : rows.stop]
+        before_ns = time_ns - first_ns
+        near = self._openings.is_new[rows.start : rows.stop] & (before_ns >= 0) & (before_ns <= BEGAN_NS)
+        return int(first_ns[near].min(initial=time_ns))
 
     def active_before(self, client: str, time_ns: int) -> int | None:
         """Return the last time before `time_ns` at which a client sent a request, None if there is none."""

@@ -12,8 +12,9 @@ from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
+from tests.capture.flow_tables import table_of
 from tests.capture.outcome import outcome
-from tests.helpers.crafted_packets import pcap
+from tests.helpers.crafted_packets import ethernet, pcap, tcp
 
 BODY = random.Random(1).randbytes(4000)
 BARE_ACK = 32
@@ -91,6 +92,16 @@ def test_the_stream_is_whole(tmp_path: Path, kind: str, order: str) -> None:
         again = outcome(path, split_bytes=split_bytes, bare=False)
         assert again["counts"] == counts
         assert stream_of(path, split_bytes=split_bytes)[0] == stream
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "last first"])
+@pytest.mark.parametrize("kind", ["IPv4", "IPv6", "VXLAN"])
+def test_all_parts_belong_to_one_piece(kind: str, order: int) -> None:
+    frames = []
+    for number, part in enumerate(parts_of(kind)[::order]):
+        frames += [ethernet(tcp(ports=(number + 1, 9092), payload=b"x")), part]
+    flows = table_of(pcap([(1, number, frame) for number, frame in enumerate(frames)]))
+    assert len(flows.pieces) == len(frames) // 2 + 1
 
 
 @pytest.mark.parametrize("kind", ["IPv4", "IPv6", "VXLAN"])

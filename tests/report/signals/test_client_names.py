@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
@@ -42,6 +43,25 @@ def test_a_client_that_was_there_before_is_not_dated_to_its_begin(tmp_path: Path
     summary = analyzed(story, tmp_path)
     (signal,) = (one for one in summary.signals if one.kind == "records_oversized")
     assert abs(signal.begin_ns - summary.capture.first_time_ns - 12_002_000_000) < 10**6
+
+
+def test_a_client_is_dated_by_its_connections_in_the_order_of_time() -> None:
+    is_new = np.array([True, True, False, True, True])
+    context = SimpleNamespace(
+        client_names=("early", "late"),
+        connections=SimpleNamespace(
+            client=np.array([1, 1, 0, 0, 1]), first_ns=np.array([9, 5, 3, 4, 7]) * MS
+        ),
+        facts=SimpleNamespace(columns=SimpleNamespace(equals=lambda _column, _text: is_new)),
+    )
+    facts = ClientFacts(cast(Any, context))
+    assert facts.began("late", 8 * MS) == 5 * MS  # its first connection
+    assert facts.began("late", 4 * MS) == 4 * MS
+    assert facts.began("late", 8 * MS, within_ns=2 * MS) == 8 * MS
+    assert facts.began("early", 8 * MS) == 8 * MS  # it was there before
+    assert facts.connected("early", 8 * MS) == 4 * MS
+    assert facts.connected("late", 6 * MS) == 5 * MS
+    assert facts.began("nobody", 8 * MS) == facts.connected("nobody", 8 * MS) == 8 * MS
 
 
 def test_clients_that_call_what_only_nodes_call_are_nodes() -> None:
