@@ -111,7 +111,7 @@ def _traffic(summary: Summary, terminal: Terminal) -> list[TableCell]:
             a_second = round(totals.exchanges / seconds)
             phrases.append(TableCell(f"{format_count(a_second)}/s" if a_second else "<1/s"))
     phrases += [
-        TableCell(counted(len(summary.brokers) + summary.omitted.brokers, "broker")),
+        TableCell(_brokers(summary)),
         TableCell(
             counted(len(summary.clients) + summary.omitted.clients, "client")
             + _at_one_host(summary, terminal)
@@ -126,6 +126,18 @@ def _traffic(summary: Summary, terminal: Terminal) -> list[TableCell]:
     if totals.unanswered_open:
         phrases.append(TableCell(f"{format_count(totals.unanswered_open)} in flight at the end"))
     return phrases if totals.answered else [*phrases, TableCell("no responses: no latencies", YELLOW)]
+
+
+def _brokers(summary: Summary) -> str:
+    """Return how many brokers there are, or addresses of brokers if one has several listeners.
+
+    Brokers of two clusters may have the same node id, so node ids do not tell how many there are.
+    """
+    count = len(summary.brokers) + summary.omitted.brokers
+    nodes = [row.node_id for row in summary.brokers if row.node_id is not None]
+    if len(set(nodes)) == len(nodes):
+        return counted(count, "broker")
+    return f"{format_count(count)} addresses of brokers"
 
 
 def _failed(summary: Summary) -> int:

@@ -95,6 +95,25 @@ def test_long_lists_of_files_and_software_are_cut(summary):
     assert "0.pcap, 1.pcap, 2.pcap, … and 6 more files" in line
 
 
+@pytest.mark.parametrize(
+    ("nodes", "shown"),
+    [
+        ((1,), "1 broker"),
+        ((1, 2, None), "3 brokers"),
+        ((None, None), "2 brokers"),
+        ((1, 1, None), "3 addresses of brokers"),
+    ],
+)
+def test_listeners_of_one_broker_are_not_several_brokers(summary, nodes, shown):
+    rows = tuple(
+        replace(summary.brokers[0], server_port=port, node_id=node) for port, node in enumerate(nodes)
+    )
+    (line,) = [
+        line for line in header(replace(summary, brokers=rows), Terminal(200)) if line.startswith(" Traffic")
+    ]
+    assert shown in line.split(" · ")
+
+
 def test_filters_are_shown_since_they_narrow_every_figure(summary):
     assert not any(line.startswith(" Filters") for line in header(summary, Terminal(120)))
     filtered = replace(summary, filters=(AppliedFilter(option="--topic", values=("orders", "a\x1bb")),))
