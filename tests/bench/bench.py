@@ -170,7 +170,7 @@ def by_cores(captures: CaptureSet, runs: int) -> dict[str, Any]:
 def of_machine(path: Path) -> float:
     """Return how much all cores do against one, where nothing is shared: a copy of the stages on each,
     against one copy alone."""
-    stages = [sys.executable, str(Path(__file__).with_name("stages.py")), str(path), "--runs", "1"]
+    stages = [sys.executable, "-m", "tests.bench.stages", str(path), "--runs", "1"]
 
     def wall(cores: int) -> float:
         began = time.monotonic()
@@ -190,7 +190,7 @@ def of_machine(path: Path) -> float:
 
 def of_stages(captures: CaptureSet, name: str) -> dict[str, Any]:
     """Measure the stages in a process of their own."""
-    command = [sys.executable, str(Path(__file__).with_name("stages.py")), str(captures.path(name))]
+    command = [sys.executable, "-m", "tests.bench.stages", str(captures.path(name))]
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout
     print(name, said.strip(), flush=True)
     found: dict[str, Any] = json.loads(said)

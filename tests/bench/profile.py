@@ -1,10 +1,10 @@
 """Profile of the time of an exchange: `python -m tests.bench.profile CAPTURE [--out FILE] [--runs N]`.
 
-The work of `analyze` on a capture is done in this process, without Spark: index, pass one, and the step that
-Spark's tasks run (`summary_step`). A timer of processor time interrupts it some hundred times a second
-(`sampling`), and the time since the last interruption counts for what runs then: a stage, a function, a call.
-The whole command is then run on the capture and on a small one. The time beyond the stages is that of
-the start, of Spark, the shuffle and the driver.
+The work of `analyze` on a capture is done in this process, without Spark: index and pass one in one walk, and
+the step that Spark's tasks run (`summary_step`). A timer of processor time interrupts it some hundred times
+a second (`sampling`), and the time since the last interruption counts for what runs then: a stage, a
+function, a call. The whole command is then run on the capture and on a small one. The time beyond the stages
+is that of the start, of Spark, the shuffle and the driver.
 
 A sample is noticed when a call into compiled code returns, so the time of a call is right, and that of plain
 operators (`a + b` of arrays) counts for the call behind them.
@@ -17,16 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import CaptureFile
 from kdissect.report.partials import from_arrow
 from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.figures_step import summary_step
 from tests.bench.commands import REPOSITORY, compile_modules, kdissect
 from tests.bench.measure import run
+from tests.bench.one_walk import index_and_pieces
 from tests.bench.sampling import KINDS, Sampled, Seconds, sampled
 
 SMALL = REPOSITORY / "captures" / "steady.pcapng"
@@ -48,11 +45,9 @@ class Profile(NamedTuple):
 
 def analyze(path: Path) -> int:
     """Do all that tasks and driver do for a report on a capture; return the number of exchanges."""
-    found = index_captures([CaptureFile(str(path), path.name)])
-    splits, grid = found.splits, grid_over(found.earliest_time_ns, found.latest_time_ns, SIGNAL_STEPS)
-    ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
-    pieces = list(tasks.scan_step(ordinals, splits, ()))
-    batches = list(summary_step(pieces, splits, steps=grid))
+    found, pieces = index_and_pieces(path)
+    grid = grid_over(found.earliest_time_ns, found.latest_time_ns, SIGNAL_STEPS)
+    batches = list(summary_step(pieces, found.splits, steps=grid))
     partial = from_arrow(tasks.partials_only(batches))
     calls = partial.tables.get("calls")
     return sum(calls["exchanges"].to_pylist()) if calls is not None else 0

@@ -23,6 +23,9 @@ PACKAGE = "kdissect."
 KINDS = ("compiled loops", "NumPy", "Arrow", "Python")
 STAGES = {
     "kdissect.capture.index.index:index_captures": "index",
+    "kdissect.capture.index.range_pieces:RangePieces.recall": "pass one",
+    "kdissect.capture.index.range_pieces:RangePieces.add": "pass one",
+    "kdissect.capture.index.range_pieces:RangePieces.end_split": "pass one",
     "kdissect.capture.scan:scan_batches": "pass one",
     "kdissect.streams.processor:FlowProcessor.feed": "engine",
     "kdissect.streams.processor:FlowProcessor.close": "engine",

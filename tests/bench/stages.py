@@ -1,4 +1,4 @@
-"""Time the stages alone, without Spark, in one process on one core: `python tests/bench/stages.py CAPTURE`.
+"""Time the stages alone, without Spark, in one process on one core: `python -m tests.bench.stages CAPTURE`.
 
 Each stage is given what the one before it made, slice of the capture by slice, as a worker would; figures are
 processor seconds of this process, and the best of the runs. The first run, which loads the compiled loops,
@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.capture.index.index import index_captures
-from kdissect.capture.inputs import CaptureFile
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.report.partials import summarise
-from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import to_blob
 from kdissect.spark.joined_batches import coalesce_batches
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
+from tests.bench.one_walk import index_and_pieces
 
 
 def one_core() -> None:
@@ -45,11 +43,8 @@ def timed(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
 
 def stages(path: Path, runs: int) -> dict[str, Any]:
     """Measure the stages on a capture."""
-    file = CaptureFile(str(path), path.name)
-    surveying, found = timed(lambda: index_captures([file]), runs + 1)
+    walking, (found, pieces) = timed(lambda: index_and_pieces(path), runs + 1)
     splits = found.splits
-    ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
-    packets, pieces = timed(lambda: list(tasks.scan_step(ordinals, splits, ())), runs + 1)
 
     def pair() -> int:
         conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64), tokens=True)
@@ -79,8 +74,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         "packets": found.packets,
         "descriptor_bytes": sum(len(to_blob(of_split)) for of_split in pieces),
         "seconds": {
-            "survey": surveying,
-            "pass one": packets,
+            "index and pass one": walking,
             "reassembly, framing, pairing": pairing,
             "the same with all columns": with_columns,
             "the same with figures": with_figures,

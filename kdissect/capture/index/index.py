@@ -190,18 +190,22 @@ def in_threads(
 
     They are made on all cores: the kernels release the lock of the interpreter.
     """
-    scan = partial(scan_range, is_stopped=is_stopped, scans=scans)
     workers = min(len(tasks), processor_count())
     if workers < 2:
-        yield from map(scan, tasks)
+        yield from one_by_one(tasks, is_stopped, scans)
         return
+    scan = partial(scan_range, is_stopped=is_stopped, scans=scans)
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(scan, tasks)
 
 
-def one_by_one(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
-    """Return the scans of ranges, made one after another."""
-    return map(scan_range, tasks)
+def one_by_one(
+    tasks: Sequence[RangeTask],
+    is_stopped: Callable[[], bool] = lambda: False,
+    scans: SplitScans[Any] | None = None,
+) -> Iterator[RangeScan]:
+    """Return what `in_threads` does, made one after another."""
+    return map(partial(scan_range, is_stopped=is_stopped, scans=scans), tasks)
 
 
 def plan_file(
