@@ -10,10 +10,11 @@ from kdissect.tables.array_batch import ArrayBatch, join_batches
 from kdissect.tables.filters import TableBatches
 
 # Rows of one batch for figures. A batch costs milliseconds of calls, whatever its size, and a large one
-# leaves the processor's cache. A million exchanges on few connections take 2.7 s with three batches of the
-# engine or two (16,382 exchanges each). With 100,000 connections, a worker takes 12 MB less with two: it has
-# as many rows of figures as exchanges.
-BATCH_ROWS = {"exchanges": 8 << 12, "partitions": 1 << 17}
+# leaves the processor's cache. One of two tasks of a million exchanges on few connections took 0.93 s with
+# two batches of the engine (16,382 exchanges each), and takes 0.78 with four. Many connections have as many
+# rows of figures as exchanges, in the memory of a worker. Their batches are bounded by the connections that
+# they meet (`ends`): 100,000 take as long with larger ones.
+BATCH_ROWS = {"exchanges": 1 << 16, "partitions": 1 << 17, "ends": 24 << 10}
 LARGE_BATCH = 1 << 14  # exchanges
 SIDE_ROWS = 1 << 14  # of one of the other tables
 

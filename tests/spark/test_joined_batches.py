@@ -1,8 +1,9 @@
 """Batches are joined if they are small, and side tables by themselves."""
 
 import pyarrow as pa
+import pytest
 
-from kdissect.spark.joined_batches import LARGE_BATCH, SIDE_ROWS, coalesce_batches
+from kdissect.spark.joined_batches import BATCH_ROWS, LARGE_BATCH, SIDE_ROWS, coalesce_batches
 
 
 def test_small_batches_are_joined_and_large_ones_pass() -> None:
@@ -11,6 +12,17 @@ def test_small_batches_are_joined_and_large_ones_pass() -> None:
     passed, joined = coalesce_batches([small, small, large, small])
     assert passed is large
     assert joined["exchanges"].num_rows == 3
+
+
+@pytest.mark.parametrize("table", BATCH_ROWS)
+def test_joined_batches_are_bounded_by_each_table(table: str) -> None:
+    rows = pa.record_batch({"x": pa.nulls(BATCH_ROWS[table] // 2)})
+    one = {"exchanges": pa.record_batch({"x": [1]})} | {table: rows}
+    if table == "exchanges":
+        one = {table: rows.slice(0, LARGE_BATCH - 1)}
+    most = -(-BATCH_ROWS[table] // one[table].num_rows)
+    joined = list(coalesce_batches([one] * (2 * most + 1)))
+    assert [tables[table].num_rows // one[table].num_rows for tables in joined] == [most, most, 1]
 
 
 def test_side_tables_wait_until_they_are_many_or_the_end() -> None:
