@@ -10,7 +10,7 @@ driver of a cluster (see `number_log`, `served_numbers`).
 
 In a local run, pass one is a part of the index: the threads that index captures scan their splits, too (see
 `startup.local_scan`). So a stop meanwhile is one of the index, which ends there. Spark's tasks make pass one
-of the splits that these threads indexed only.
+of the splits that these threads only indexed.
 
 A stop in pass one takes effect in pass two later: from its first task on, that pass gets as much time as the
 reading has taken until then. If a task of pass two has ended already, the others stop where they are, and

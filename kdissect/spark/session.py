@@ -86,7 +86,7 @@ class Engine:
     def start(cls, settings: SparkSettings) -> Self:
         """Start a JVM. Raise a UserError if it cannot start; later failures are raised by `context`.
 
-        A master that cannot be reached is one for which it need not start.
+        None is started for a master that cannot be reached.
         """
         java = find_java()
         check_user_name(os.geteuid())

@@ -204,7 +204,7 @@ def one_by_one(
     is_stopped: Callable[[], bool] = lambda: False,
     scans: SplitScans[Any] | None = None,
 ) -> Iterator[RangeScan]:
-    """Return what `in_threads` does, made one after another."""
+    """Return what `in_threads` returns, one scan after another."""
     return map(partial(scan_range, is_stopped=is_stopped, scans=scans), tasks)
 
 
