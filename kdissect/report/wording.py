@@ -2,9 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-from kdissect.text import format_count, plural
+from kdissect.text import format_count, format_duration, plural
 
 NO_CLIENT_ID = "(no client id)"
+
+TO_THE_END = "to the end of the capture"
+UNTIL_THE_END = "until the end of the capture"
+AT_THE_END = "when the capture ended"
+"""Times of what goes on when the capture ends; `with_end` finds them again."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -51,9 +56,21 @@ def under_way(requests: int) -> str:
     return f" with {counted(requests, 'request')} under way" if requests else ""
 
 
+def lasting(begin_ns: int, end_ns: int | None) -> str:
+    """Return how long something lasts, behind a verb: for 3.00s, or to the end of the capture."""
+    return TO_THE_END if end_ns is None else f"for {format_duration(end_ns - begin_ns)}"
+
+
+def with_end(text: str, clock: str) -> str:
+    """Return a text about what went on when the capture ended as one about what ended at a time of day."""
+    for words in (TO_THE_END, UNTIL_THE_END):
+        text = text.replace(words, f"until {clock}")
+    return text.replace(AT_THE_END, f"at {clock}")
+
+
 def refused_attempts(attempts: int, is_over: bool) -> str:
     """Return how many attempts to connect were refused, and whether that lasted to the end."""
-    until = "" if is_over else " until the end of the capture"
+    until = "" if is_over else f" {UNTIL_THE_END}"
     return f"{counted(attempts, 'attempt')} to connect refused{until}"
 
 

@@ -1,15 +1,20 @@
 """Short texts that sections share: counts, lists, clients, software, ranges of numbers."""
 
 from kdissect.report.wording import (
+    AT_THE_END,
+    TO_THE_END,
+    UNTIL_THE_END,
     client_id_text,
     client_text,
     counted,
     joined,
+    lasting,
     listed,
     number_ranges,
     refused_attempts,
     software_text,
     under_way,
+    with_end,
 )
 
 
@@ -61,3 +66,15 @@ def test_requests_under_way_are_told_if_there_are_any():
 def test_attempts_are_refused_until_the_end_unless_that_was_over():
     assert refused_attempts(1, True) == "1 attempt to connect refused"
     assert refused_attempts(3, False) == "3 attempts to connect refused until the end of the capture"
+
+
+def test_what_lasts_ends_after_a_time_or_with_the_capture():
+    assert lasting(5_000_000_000, 8_000_000_000) == "for 3.00s"
+    assert lasting(5_000_000_000, None) == TO_THE_END
+
+
+def test_a_text_about_the_end_of_the_capture_tells_a_time_once_that_is_over():
+    assert with_end(f"froze {TO_THE_END}, 3s", "09:00") == "froze until 09:00, 3s"
+    assert with_end(f"refused {UNTIL_THE_END}", "09:00") == "refused until 09:00"
+    assert with_end(f"no response {AT_THE_END}", "09:00") == "no response at 09:00"
+    assert with_end("froze for 3s", "09:00") == "froze for 3s"

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from kdissect.report.model.incidents import Incident, Signal
 from kdissect.report.model.summary import Summary
+from kdissect.report.wording import TO_THE_END
 from kdissect.tables.column import INT64, NS, TEXT, TIME, Column
 
-TO_THE_END = "it lasts to the end of the capture"
+LASTS_ON = f"it lasts {TO_THE_END}"
 SHARE = pa.float64()
 
 SIGNAL_COLUMNS = (
@@ -21,7 +22,7 @@ SIGNAL_COLUMNS = (
     Column("subject_kind", TEXT, "what it is about: `server`, `client`, `group`, `topic` …"),
     Column("subject", TEXT, "name of the subject"),
     Column("begin_ns", INT64, "when it began", TIME),
-    Column("end_ns", INT64, "when it ended", TIME, TO_THE_END),
+    Column("end_ns", INT64, "when it ended", TIME, LASTS_ON),
     Column("sentence", TEXT, "subject, verb, figures, time"),
     Column("servers", TEXT, "servers that it touches, separated by semicolons"),
     Column("clients", TEXT, "clients that it touches, separated by semicolons"),
@@ -39,7 +40,7 @@ INCIDENT_COLUMNS = (
     Column("subject_kind", TEXT, "what it is about: `server`, `client`, `group`, `topic` …"),
     Column("subject", TEXT, "name of the subject"),
     Column("begin_ns", INT64, "when it began", TIME),
-    Column("end_ns", INT64, "when it ended", TIME, TO_THE_END),
+    Column("end_ns", INT64, "when it ended", TIME, LASTS_ON),
     Column("headline", TEXT, "subject, verb, time, figures"),
     Column("clients", TEXT, "clients that it touched, separated by semicolons"),
     Column("requests", INT64, "requests, or attempts to connect, that were delayed or failed"),

@@ -16,7 +16,7 @@ from kdissect.report.incidents.network_causes import EVER
 from kdissect.report.incidents.replica_causes import REPLICAS
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, Subject, SubjectKind
-from kdissect.report.wording import capitalized, counted, listed
+from kdissect.report.wording import TO_THE_END, capitalized, counted, lasting, listed
 from kdissect.text import format_clock, format_duration
 
 CRITICAL, WARNING, NOTE = Severity
@@ -133,10 +133,8 @@ def coordinator_missing(case: Case) -> Diagnosis | None:
 
 def _until(core: Sequence[Signal]) -> str:
     """Return how long signals last together, as the end of a sentence."""
-    if any(signal.end_ns is None for signal in core):
-        return "to the end of the capture"
-    begin, end = min(signal.begin_ns for signal in core), max(signal.end_ns or 0 for signal in core)
-    return f"for {format_duration(end - begin)}"
+    ends = [signal.end_ns for signal in core if signal.end_ns is not None]
+    return lasting(min(signal.begin_ns for signal in core), max(ends) if len(ends) == len(core) else None)
 
 
 def _missing_brokers(
@@ -154,11 +152,7 @@ def _missing_brokers(
 def _topic_sentence(errors: Signal, state: str, gone: Sequence[str], noun: str) -> str:
     names = f" while {listed(gone, NAMED)} {'was' if len(gone) == 1 else 'were'} missing" if gone else ""
     topic = listed(errors.topics, NAMED) or errors.subject.name
-    lasted = (
-        "to the end of the capture"
-        if errors.end_ns is None
-        else format_duration(errors.measures["lasted_ns"])
-    )
+    lasted = TO_THE_END if errors.end_ns is None else format_duration(errors.measures["lasted_ns"])
     return (
         f"Topic {topic} {state} since {format_clock(errors.begin_ns)}{names}: "
         f"{counted(errors.measures['count'], noun)} of {counted(len(errors.clients), 'client')} refused, "

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from kdissect.report.model.incidents import Incident
+from kdissect.report.wording import with_end
 from kdissect.text import format_clock, spans_midnight
 
 NS_PER_S = 1_000_000_000
@@ -26,10 +27,6 @@ FORGOTTEN_NS = 3600 * NS_PER_S
 GROWTH_NS, GROWTH_SHARE = 5 * NS_PER_S, 4
 FIGURES = re.compile(r"(?:\d{4}-\d\d-\d\d )?[\d.,:]+")
 """Figures and times of a sentence; times get their date once the captures go on past midnight."""
-
-TO_THE_END = re.compile(r"\b(?:to|until) the end of the capture\b")
-AT_THE_END = re.compile(r"\bwhen the capture end(?:s|ed)\b")
-"""Words of a sentence that stand for the time when the report ends."""
 
 
 class ChangeKind(StrEnum):
@@ -133,12 +130,11 @@ def _known(number: int, incident: Incident, now_ns: int) -> KnownIncident:
 def _closed(one: KnownIncident) -> KnownIncident:
     """Return an incident as closed, whose end is known."""
     last = format_clock(one.last_ns, date=spans_midnight(one.begin_ns, one.last_ns))
-    headline = TO_THE_END.sub(f"until {last}", one.headline)
     return replace(
         one,
         closed=True,
         end_ns=one.last_ns if one.end_ns is None else one.end_ns,
-        headline=AT_THE_END.sub(f"at {last}", headline),
+        headline=with_end(one.headline, last),
     )
 
 

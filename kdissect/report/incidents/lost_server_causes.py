@@ -11,7 +11,15 @@ from kdissect.report.incidents.one_host import host_of
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.client_names import BROKERS_OWN
 from kdissect.report.signals.server_names import is_broker, is_node
-from kdissect.report.wording import capitalized, counted, known_as, listed, refused_attempts, under_way
+from kdissect.report.wording import (
+    UNTIL_THE_END,
+    capitalized,
+    counted,
+    known_as,
+    listed,
+    refused_attempts,
+    under_way,
+)
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
@@ -223,7 +231,7 @@ def _last_one_ended(case: Case, verb: str) -> Diagnosis | None:
     ended, refused = case.anchor.measures["closed_ns"], case.anchor
     name, attempts = capitalized(refused.subject.name), counted(refused.measures["attempts"], "attempt")
     back = f" and was back after {format_duration(down.end_ns - ended)}" if down.end_ns else ""
-    until = "" if down.end_ns else " until the end of the capture"
+    until = "" if down.end_ns else f" {UNTIL_THE_END}"
     asked = shutdown_requests(case)
     reason = "it asked for its shutdown" if asked else "no partition moved away before its connection ended"
     return down._replace(
@@ -246,7 +254,7 @@ def refuses(case: Case) -> Diagnosis | None:
         return None
     name = capitalized(refused.subject.name)
     attempts = counted(refused.measures["attempts"], "attempt")
-    ending = "until the end of the capture"
+    ending = UNTIL_THE_END
     if refused.end_ns is not None:
         ending = (
             f"until {format_clock(refused.end_ns)} ({format_duration(refused.end_ns - refused.begin_ns)})"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, joined_core
 from kdissect.report.incidents.lost_server_causes import BACK_NS, QUIET_NS, broker_stopped
-from kdissect.report.wording import capitalized, counted, listed, under_way
+from kdissect.report.wording import AT_THE_END, capitalized, counted, listed, under_way
 from kdissect.text import format_clock, format_duration
 
 MOST_IN_TURN = 50
@@ -58,7 +58,7 @@ def _joined(chain: Sequence[Diagnosis], capture_end_ns: int) -> Diagnosis:
     connections = sum(signal.measures["connections"] for signal in ended)
     cut = sum(signal.measures["cut"] for signal in ended)
     away = [one.end_ns - one.begin_ns for one in chain if one.end_ns is not None]
-    still = "" if last.end_ns is not None else f"; {_state(last, capture_end_ns)} when the capture ends"
+    still = "" if last.end_ns is not None else f"; {_state(last, capture_end_ns)} {AT_THE_END}"
     which = "each" if last.end_ns is not None else "those that are back"
     names = listed([one.subject.name for one in chain], NAMED)
     return first._replace(
@@ -79,5 +79,5 @@ def _state(last: Diagnosis, capture_end_ns: int) -> str:
     """Return what is known of a broker to which nobody connected after it was stopped."""
     refused = [signal for signal in last.core if signal.kind == "attempts_refused"]
     if any(capture_end_ns - signal.measures["last_ns"] <= QUIET_NS for signal in refused):
-        return f"{last.subject.name} is not back"
-    return f"nobody has connected to {last.subject.name} again"
+        return f"{last.subject.name} was not back"
+    return f"nobody had connected to {last.subject.name} again"

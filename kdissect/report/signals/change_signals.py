@@ -36,7 +36,7 @@ from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import PACE, PACE_CELL_BITS
-from kdissect.report.wording import client_text, counted, listed
+from kdissect.report.wording import client_text, counted, lasting, listed
 from kdissect.text import format_clock, format_duration
 
 CHANGE_KINDS = (
@@ -105,7 +105,6 @@ class Rise(NamedTuple):
     rose: Bools
     begin_ns: int
     end_ns: int | None
-    lasted_ns: int
 
 
 def change_signals(context: SignalContext) -> Iterator[Signal]:
@@ -215,7 +214,7 @@ def _rises(timed: Timed, rows: Int64s, grid: Grid, end_ns: int, least: float) ->
         if lasted >= LASTED_NS:
             rose = np.zeros(len(timed.step), bool)
             rose[rows] = True
-            yield Rise((before.start, before.stop), (after.start, stop), rose, begin, end, lasted)
+            yield Rise((before.start, before.stop), (after.start, stop), rose, begin, end)
 
 
 def _was_normal(earlier: list[Segment], after: Segment, step_ns: int) -> bool:
@@ -264,7 +263,7 @@ def _signal(
     wait_ns = int((timed.exchanges * np.exp2(timed.latency))[slow].sum()) - requests * levels[0]
     of_server = kind == "latency_rose"
     rates = _rates(timed, own, rise)
-    until = "to the end of the capture" if rise.end_ns is None else f"for {format_duration(rise.lasted_ns)}"
+    until = lasting(rise.begin_ns, rise.end_ns)
     return make_signal(
         kind,
         (SubjectKind.SERVER if of_server else SubjectKind.CLIENT, name),

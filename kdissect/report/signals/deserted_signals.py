@@ -20,7 +20,7 @@ from kdissect.report.signals.named_rows import client_rows, server_rows
 from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE
-from kdissect.report.wording import counted, listed
+from kdissect.report.wording import TO_THE_END, counted, listed
 from kdissect.text import format_clock
 
 SECOND = 10**9
@@ -84,8 +84,8 @@ def _deserted(
         "leader_deserted",
         (SubjectKind.SERVER, name),
         (begin, None),
-        f"{listed(followers, NAMED)} stopped to fetch from {name} together at {format_clock(begin)}, to the "
-        f"end of the capture, while {counted(count, 'write')} of {listed(clients, NAMED)} went to it",
+        f"{listed(followers, NAMED)} stopped to fetch from {name} together at {format_clock(begin)}, "
+        f"{TO_THE_END}, while {counted(count, 'write')} of {listed(clients, NAMED)} went to it",
         measures={"writes": count, "followers": len(nodes)},
         clients=clients,
         requests=count,

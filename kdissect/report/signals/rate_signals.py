@@ -28,7 +28,8 @@ from kdissect.report.signals.named_rows import NamedRows, client_rows, server_ro
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import LOAD, PACE
-from kdissect.text import format_clock, format_duration
+from kdissect.report.wording import lasting
+from kdissect.text import format_clock
 
 RATE_KINDS = (
     SignalKind("rate_rose", "several times as many requests a second", SignalCounts.NOTHING),
@@ -233,9 +234,7 @@ def _signal(
     name = f"topic {subject[1]}" if subject[0] is SubjectKind.TOPIC else subject[1]
     noun, verb = what
     nouns = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    lasted = "to the end of the capture"
-    if change.end_ns is not None:
-        lasted = f"for {format_duration(change.end_ns - change.begin_ns)}"
+    lasted = lasting(change.begin_ns, change.end_ns)
     return make_signal(
         kind,
         subject,

@@ -26,7 +26,7 @@ from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.waiting import Waiting, located_waits, waiting_text, who_waits
 from kdissect.report.timeline.signal_tables import REPLIES, SHUTDOWNS, WAITS
-from kdissect.report.wording import counted
+from kdissect.report.wording import UNTIL_THE_END, counted
 from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
 SERVER_KINDS = (
@@ -297,7 +297,7 @@ def _refusal(context: SignalContext, name: str, rows: Int64s, opened: Int64s) ->
     begin, last = int(facts.first_ns[rows].min()), int(facts.last_ns[rows].max())
     again = opened[opened > last]
     end = int(again[0]) if len(again) else None
-    until = f"until {format_clock(end)}" if end is not None else "until the end of the capture"
+    until = f"until {format_clock(end)}" if end is not None else UNTIL_THE_END
     talked = facts.talks & (facts.server == facts.server[rows[0]]) & (facts.first_ns < begin)
     closed = talked & facts.ends & facts.by_server & (facts.closed_ns <= begin)
     return make_signal(

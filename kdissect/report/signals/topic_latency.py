@@ -23,6 +23,7 @@ from kdissect.report.signals.named_rows import NamedRows, client_rows, topic_row
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import LOAD
+from kdissect.report.wording import lasting
 from kdissect.text import format_clock, format_duration
 
 TOPIC_LATENCY_KINDS = (
@@ -118,13 +119,12 @@ def _signal(
 ) -> Signal:
     before, after = map(format_duration, levels)
     requests = int(writes.writes[rows].sum())
-    lasted = "to the end of the capture" if span[1] is None else f"for {format_duration(span[1] - span[0])}"
     return make_signal(
         "topic_latency_rose",
         (SubjectKind.TOPIC, name),
         span,
-        f"Writes to topic {name} went from {before} to {after} at {format_clock(span[0])}, {lasted}, while "
-        "those to other topics took as long as before",
+        f"Writes to topic {name} went from {before} to {after} at {format_clock(span[0])}, {lasting(*span)}, "
+        "while those to other topics took as long as before",
         measures={"before_ns": levels[0], "after_ns": levels[1]},
         clients=writes.client.only(rows).present(),
         requests=requests,

@@ -27,7 +27,7 @@ from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.unseen_segments import last_answered_ns
 from kdissect.report.timeline.signal_tables import PACE, WAITS
-from kdissect.report.wording import client_text, counted
+from kdissect.report.wording import AT_THE_END, client_text, counted, lasting
 from kdissect.text import format_clock, format_duration
 
 WAIT_KINDS = (
@@ -81,7 +81,7 @@ def _pauses(
     for at in np.flatnonzero(first[1:] - last >= FOLLOWER_SILENT_NS).tolist():
         begin, end = int(last[at]), int(first[at + 1])
         to_the_end = at == len(order) - 1
-        until = "to the end of the capture" if to_the_end else f"for {format_duration(end - begin)}"
+        until = lasting(begin, None if to_the_end else end)
         yield make_signal(
             "follower_silent",
             (SubjectKind.SERVER, follower),
@@ -123,7 +123,7 @@ def _hanging(context: SignalContext, waits: TableColumns, own: Bools, name: str,
         "requests_open",
         (SubjectKind.SERVER, name),
         (begin, None),
-        f"{bound}{counted(requests, 'request')} to {name} had no response when the capture ended, "
+        f"{bound}{counted(requests, 'request')} to {name} had no response {AT_THE_END}, "
         f"the first since {format_clock(begin)} ({longest})",
         measures={"requests": requests, "connections": len(connections)},
         clients=context.clients_of(connections),

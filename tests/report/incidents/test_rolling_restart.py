@@ -52,9 +52,9 @@ def refused(node: int, begin_s: int, last_s: int) -> Signal:
 @pytest.mark.parametrize(
     ("attempts", "state"),
     [
-        ([], "nobody has connected to {} again"),
-        ([refused(2, 77, 120)], "nobody has connected to {} again"),
-        ([refused(2, 77, 195)], "{} is not back"),
+        ([], "nobody had connected to {} again"),
+        ([refused(2, 77, 120)], "nobody had connected to {} again"),
+        ([refused(2, 77, 195)], "{} was not back"),
     ],
 )
 def test_brokers_that_are_stopped_in_turn_are_one_incident(attempts: list[Signal], state: str) -> None:
@@ -65,7 +65,7 @@ def test_brokers_that_are_stopped_in_turn_are_one_incident(attempts: list[Signal
     names = f"{name_of(3)}, {name_of(1)}, {name_of(2)}"
     assert headline.lower().startswith(f"{names} were stopped one after the other from")
     assert "those that are back for up to 25.0s: 12 connections ended" in headline
-    assert headline.endswith(f"; {state.format(name_of(2))} when the capture ends")
+    assert headline.endswith(f"; {state.format(name_of(2))} when the capture ended")
 
 
 def test_brokers_that_are_all_back_again() -> None:
