@@ -3,8 +3,10 @@
 Work is then divided evenly. The sample is cheap and rough, so no result may depend on it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from kdissect.capture.storage import open_storage
 MOST_LOOKS = 16
 LOOK_BYTES = 2 << 20
 ENOUGH_LOOKS = 3  # to distinguish a burst of new connections from a steady stream
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, without their whole part, spread evenly between 0 and 1 however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Sample:
 def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     """Return a sample from the beginnings of some splits. Raise OSError for a file that cannot be read."""
     size = sum(split.stop - split.start for split in splits)
-    return _sample_of(splits[:: max(1, -(-len(splits) // MOST_LOOKS))], size, ports)
+    step = max(1, -(-len(splits) // MOST_LOOKS))
+    return _sample_of([splits[at] for at in spread(len(splits), step)], size, ports)
 
 
 def rough_sample(files: Sequence[CaptureFile], ports: Iterable[int] = ()) -> Sample | None:
@@ -58,7 +63,8 @@ def rough_sample(files: Sequence[CaptureFile], ports: Iterable[int] = ()) -> Sam
     plans = [plan_file(file) for file in files]
     size = sum(plan.size for plan in plans)
     try:
-        return _sample_of(_places(plans, max(SPLIT_BYTES, -(-size // MOST_LOOKS))), size, ports)
+        places = spread(size, max(SPLIT_BYTES, -(-size // MOST_LOOKS)), LOOK_BYTES)
+        return _sample_of(_splits_at(places, plans), size, ports)
     except OSError:
         return None
 
@@ -84,18 +90,28 @@ def _sample_of(places: Iterable[Split], size: int, ports: Iterable[int]) -> Samp
     return Sample(size, segments, max(going_on + opening, distinct(segments)), looked)
 
 
-def _places(plans: Iterable[FilePlan], step: int) -> Iterator[Split]:
-    """Yield places all over files, one after every `step` bytes of them, as splits."""
-    at = 0
-    for plan in plans:
-        while at < plan.size:
-            if (split := _place(plan, at)) is not None:
-                yield split
-            at += step
-        at -= plan.size
+def spread(size: int, step: int, room: int = 1) -> Iterator[int]:
+    """Yield one place in each `step` of a size, from 0 on, with `room` behind it where there is so much.
+
+    Places at equal distances meet what recurs at such a distance always or never. Each look at 32 copies of one
+    recording met the begin of a copy, where all connections open: 1,728 of them were estimated as 59,066.
+    """
+    for number, begin in enumerate(range(0, size, step)):
+        width = max(0, min(step, size - begin) - room)
+        yield begin + int(number * GOLDEN % 1 * (width + 1))
 
 
-def _place(plan: FilePlan, at: int) -> Split | None:
+def _splits_at(places: Iterable[int], plans: Sequence[FilePlan]) -> Iterator[Split]:
+    """Yield what lies at some places of files, one behind the other, as splits."""
+    ends = list(accumulate(plan.size for plan in plans))
+    for place in places:
+        number = bisect_right(ends, place)
+        split = _split_at(plans[number], place - ends[number] + plans[number].size)
+        if split is not None:
+            yield split
+
+
+def _split_at(plan: FilePlan, at: int) -> Split | None:
     part, in_force = plan.ranges[0], plan.foreseen
     start: int | None = plan.entry.position
     if part.format is CaptureFormat.PCAPNG and (at == 0 or len(plan.ranges) == 1):

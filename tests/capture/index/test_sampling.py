@@ -16,6 +16,7 @@ from kdissect.capture.index.sampling import (
     NO_SAMPLE,
     distinct,
     rough_sample,
+    spread,
     take_sample,
 )
 from kdissect.capture.index.splits import Split
@@ -92,6 +93,41 @@ def test_a_burst_of_new_connections_counts_once(tmp_path: Path) -> None:
     splits = splits_of(tmp_path, frames, split_bytes=60 * (16 + len(request(1, SYN))))
     assert len(splits) > 5 * MOST_LOOKS
     assert 60 <= take_sample(splits).connections <= 120
+
+
+@pytest.mark.parametrize(("size", "step", "room"), [(1000, 10, 1), (1003, 100, 20), (5, 2, 2), (3, 1, 1)])
+def test_one_place_lies_in_each_step(size: int, step: int, room: int) -> None:
+    places = list(spread(size, step, room))
+    assert [place // step for place in places] == list(range(-(-size // step)))
+    assert all(place + room <= size for place in places if place % step)
+    assert places[0] == 0
+
+
+def test_places_lie_everywhere_in_their_steps() -> None:
+    """A fourth of all places lies in each quarter, give or take one."""
+    quarters = np.bincount([place % 1000 // 250 for place in spread(16_000, 1000)])
+    assert quarters.tolist() == pytest.approx([4, 4, 4, 4], abs=1)
+
+
+@pytest.mark.parametrize("rough", [True, False])
+def test_connections_that_open_at_equal_distances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rough: bool
+) -> None:
+    """Looks at equal distances would meet each of 32 bursts, or none of them."""
+    frames = [
+        request(1000 + 50 * copy + number % 50, SYN if number < 50 else 24, number)
+        for copy in range(32)
+        for number in range(2000)
+    ]
+    packets = [(1, number, frame) for number, frame in enumerate(frames)]
+    path = written(tmp_path, "copies.pcap", pcap(packets))
+    period = path.stat().st_size // 32
+    monkeypatch.setattr(sampling, "SPLIT_BYTES", 2 * period)
+    monkeypatch.setattr(sampling, "LOOK_BYTES", period // 20)
+    files = [CaptureFile(str(path), path.name)]
+    sample = rough_sample(files) if rough else take_sample(index_captures(files, period // 40).splits)
+    assert sample is not None
+    assert 300 <= sample.connections <= 4000  # of 1,600; looks at equal distances estimate 7,000 or 30,000
 
 
 def test_captures_without_packets_have_an_empty_sample() -> None:
