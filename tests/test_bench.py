@@ -2,6 +2,7 @@
 that was stopped stays."""
 
 import json
+import os
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -148,12 +149,35 @@ def test_other_commands_are_shown_beside_their_goals(tmp_path: Path) -> None:
 
 def test_memory_is_told_by_process() -> None:
     holder = "import time; held = bytearray(64 << 20); time.sleep(0.6)"
-    taken = run(
-        [sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {holder!r}])"]
-    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {holder!r}])"
+    taken = run([sys.executable, "-c", parent], all_memory=True)
     (_name, largest), *others = taken.parts_mib
     assert largest >= 64 > sum(size for _, size in others)
     assert sum(size for _, size in taken.parts_mib) <= taken.peak_mib
+
+
+def test_memory_of_one_process_is_known_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "pss_kib", lambda _: pytest.fail("somebody looked"))
+    least = measure.resident_kib(os.getpid()) // 1024 + 200
+    taken = run([sys.executable, "-c", f"held = b'1' * ({least} << 20)"])
+    assert least <= taken.peak_mib < least + 200
+    assert taken.parts_mib == ()
+
+
+def test_what_is_timed_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in turns. Memory of those with several processes is that of a last run of theirs."""
+    asked: list[tuple[str, bool]] = []
+
+    def measured(command: list[str], all_memory: bool = False) -> measure.Run:
+        asked.append((command[0], all_memory))
+        return measure.Run(seconds=len(asked), peak_mib=500 if all_memory else 100)
+
+    monkeypatch.setattr(bench, "run", measured)
+    commands = {"kdissect": (["ours"], 2), "tshark": (["theirs"], 1)}
+    row = bench.medians("chatty", commands, Path(__file__), ["kdissect"])
+    assert asked == [("ours", False), ("theirs", False), ("ours", False), ("ours", True)]
+    assert row["seconds"] == {"kdissect": 2, "tshark": 2}
+    assert row["peak_mib"] == {"kdissect": 500, "tshark": 100}
 
 
 def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:

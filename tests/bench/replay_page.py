@@ -57,7 +57,7 @@ def page(chosen: argparse.Namespace, log: Path, folder: Path) -> Iterator[str]:
     """Yield the lines of the page."""
     capture, rows = chosen.capture, []
     if chosen.log is None:
-        found = run([*PROGRAM, "load", capture, "--out", str(log), "--quiet"])
+        found = run([*PROGRAM, "load", capture, "--out", str(log), "--quiet"], all_memory=True)
         rows.append(row(["load", "CAPTURE", "--out", "LOG"], found))
     facts = open_log(log)
     rows += _rows(log, folder / "run")
@@ -114,8 +114,8 @@ def _ceiling(log: Path, folder: Path) -> Iterator[str]:
 
 def _rows(log: Path, out: Path) -> Iterator[str]:
     """Yield the rows of a plan, and of sending to a target in memory."""
-    yield row(PLAN, run(_with_log(PLAN, log)))
-    yield row(SEND, run([*_with_log(SEND, log), "--out", str(out)]))
+    yield row(PLAN, run(_with_log(PLAN, log), all_memory=True))
+    yield row(SEND, run([*_with_log(SEND, log), "--out", str(out)], all_memory=True))
 
 
 def _with_log(words: Sequence[str], log: Path) -> list[str]:

@@ -93,8 +93,8 @@ def _sample_of(places: Iterable[Split], size: int, ports: Iterable[int]) -> Samp
 def spread(size: int, step: int, room: int = 1) -> Iterator[int]:
     """Yield one place in each `step` of a size, from 0 on, with `room` behind it where there is so much.
 
-    Places at equal distances meet what recurs at such a distance always or never. Each look at 32 copies of one
-    recording met the begin of a copy, where all connections open: 1,728 of them were estimated as 59,066.
+    Places at equal distances meet what recurs at such a distance always or never. Each look at 32 copies of
+    one recording met the begin of a copy, where all connections open: 59,066 were estimated, of 1,728.
     """
     for number, begin in enumerate(range(0, size, step)):
         width = max(0, min(step, size - begin) - room)
