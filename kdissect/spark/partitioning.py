@@ -20,11 +20,11 @@ PARTITION_BYTES = 4 << 30
 
 Each partition reads most of the capture, so few are better. The memory of a task does
 not grow with it (see `arrow_ipc`)."""
-PARTITION_CONNECTIONS = 8_400
+PARTITION_CONNECTIONS = 9_000
 """Connections of one partition, by estimate.
 
-A capture of 100,000 short ones took 7.9 s and 907 MiB at the peak of all processes with 8,400 in a task, and
-0.2 s less and 40 MiB more with 10,000."""
+A capture of 100,000 short ones, 84,000 by estimate, took 7.0 s and 862 MiB at the peak of all processes in 10
+tasks. It took 0.2 s more in 12, and 0.2 s less and 70 MiB more in 8."""
 
 MOST_PARTITIONS = 4096
 LITTLE_BYTES, LITTLE_CONNECTIONS = 16 << 20, 500

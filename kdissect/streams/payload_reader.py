@@ -1,10 +1,10 @@
 """Payload on demand: pass two reads from a capture only the bytes that its segments point to.
 
 Descriptors say where payload lies. A task that needs much of a split takes small segments out of windows of
-the file (see `payload_windows`). One of twenty tasks, each with some of 100,000 connections, makes a call for
-each exchange, or for some of them when the hole between them is cheaper to read than to skip. Large segments
-are put behind the one before in their stream: a frame of many segments then lies in one place without being
-copied again (see `ordered_reads`). Nothing is mapped: resident memory stays at the size of the buffer.
+the file (see `payload_windows`). Large segments, and those of one of ten tasks, which are scattered, are read
+in the order of the file, and each is put behind the one before in its stream (see `ordered_reads`). A few
+segments are read range by range, with the holes that are cheaper to read than to skip. Nothing is mapped:
+resident memory stays at the size of the buffer.
 """
 
 import os
@@ -70,13 +70,13 @@ def read_payload(path: str, segments: SplitSegments, room: Room, later: Later | 
 def _read_compiled(path: str, segments: SplitSegments, room: Room, later: Later | None) -> Int64s | None:
     """Return what `read_payload` does, None if no compiled loop is for these segments."""
     wanted, filled = segments.payload_bytes, segments.filled
-    are_long = COMPILED and filled >= MANY_RANGES and wanted >= MEDIUM * filled
-    if not are_long and not (COMPILED and filled >= MANY_ROWS and _spread(segments) < DENSE * wanted):
+    are_long = filled >= MANY_RANGES and wanted >= MEDIUM * filled
+    if not COMPILED or not (are_long or filled >= MANY_ROWS):
         return None
     with open_storage(path) as source:
         if source.descriptor is None:
             return None
-        if are_long:
+        if are_long or _spread(segments) >= DENSE * wanted:
             return _read_in_order(source.descriptor, path, segments, room, later)
         out, offset = room(wanted)
         taken, positions = take_from_windows(source.descriptor, segments.table, segments.counts, out)

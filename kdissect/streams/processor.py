@@ -171,7 +171,7 @@ class FlowProcessor:
         self.tcp.close()
         yield from self.tls.close()
         yield from self._engine.flush()
-        self._engine.forget_unread()
+        self._engine.let_go_of_payload()
 
     def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
         """End some connections, as `close` does with all; return what they still held."""

@@ -126,6 +126,13 @@ def test_a_processor_is_freed_when_nobody_holds_it(wire: Wire) -> None:
         gc.enable()
 
 
+def test_payload_is_let_go_when_all_connections_have_ended(wire: Wire) -> None:
+    """Tables of connections take memory of their own behind that."""
+    wire.open().send(CLIENT, request(3, 1, 1)).send(SERVER, response(1))
+    _, processor = follow(wire.close())
+    assert len(processor.state.arena) == 1
+
+
 def test_only_a_bare_syn_opens() -> None:
     flags = [FLAG_SYN, FLAG_SYN | FLAG_ACK, FLAG_SYN | FLAG_B_TO_A, FLAG_ACK, FLAG_SYN]
     segments = np.zeros((SEGMENT_COLUMNS, len(flags)), np.int64)
