@@ -61,6 +61,11 @@ def lasting(begin_ns: int, end_ns: int | None) -> str:
     return TO_THE_END if end_ns is None else f"for {format_duration(end_ns - begin_ns)}"
 
 
+def for_so_long(lasted_ns: int, is_over: bool) -> str:
+    """Return how long something lasted, behind a verb: for 3.00s, with more words if it is not over."""
+    return f"for {format_duration(lasted_ns)}{'' if is_over else f', {TO_THE_END}'}"
+
+
 def with_end(text: str, clock: str) -> str:
     """Return a text about what went on when the capture ended as one about what ended at a time of day."""
     for words in (TO_THE_END, UNTIL_THE_END):

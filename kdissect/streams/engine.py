@@ -166,7 +166,7 @@ class StreamEngine:
         else:
             least = self._most_waiting()
             self.state, offset = renew_arena(self.state, self.connection_count, size, least)
-            self.forget_unread()
+            self._forget_unread()
         self._slab_begins, self._flushed_in_slab = offset, False
         return self.state.arena[offset : offset + size], offset
 
@@ -204,7 +204,7 @@ class StreamEngine:
 
     def let_go_of_payload(self) -> None:
         """Return the memory of the arena to the system, when nothing of it is wanted any more."""
-        self.forget_unread()
+        self._forget_unread()
         self.state = self.state._replace(arena=np.zeros(1, np.uint8))
 
     def end(self, rows: Int64s, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
@@ -285,7 +285,7 @@ class StreamEngine:
         if self._unread is not None:
             self._unread.check()
 
-    def forget_unread(self) -> None:
+    def _forget_unread(self) -> None:
         """Close the files of payload that is unread: nobody will look at it any more."""
         if self._unread is not None:
             self._unread.clear()

@@ -76,8 +76,9 @@ def _read_compiled(path: str, segments: SplitSegments, room: Room, later: Later 
     with open_storage(path) as source:
         if source.descriptor is None:
             return None
-        if are_long or _spread(segments) >= DENSE * wanted:
-            return _read_in_order(source.descriptor, path, segments, room, later)
+        is_scattered = _spread(segments) >= DENSE * wanted
+        if are_long or is_scattered:
+            return _read_in_order(source.descriptor, path, segments, is_scattered, room, later)
         out, offset = room(wanted)
         taken, positions = take_from_windows(source.descriptor, segments.table, segments.counts, out)
     if taken == SHORTER:
@@ -86,7 +87,7 @@ def _read_compiled(path: str, segments: SplitSegments, room: Room, later: Later 
 
 
 def _read_in_order(
-    descriptor: int, path: str, segments: SplitSegments, room: Room, later: Later | None
+    descriptor: int, path: str, segments: SplitSegments, is_scattered: bool, room: Room, later: Later | None
 ) -> Int64s:
     offsets, lengths = segments.table[OFFSET], segments.table[CAPTURED]
     rows = np.flatnonzero(lengths)
@@ -98,7 +99,7 @@ def _read_in_order(
         if lengths[unread].sum() > MOSTLY * segments.payload_bytes:
             rows = rows[~waits]
             later.payload.add(path, descriptor, positions[unread] + offset, lengths[unread], offsets[unread])
-    if len(rows) and _spread(segments) >= DENSE * segments.payload_bytes:
+    if len(rows) and is_scattered:
         read_ahead(descriptor, offsets[rows], offsets[rows] + lengths[rows])
     if not read_in_order(descriptor, offsets, lengths, positions, rows, out):
         raise CaptureChanged(f"{path} became shorter while it was read")

@@ -52,7 +52,7 @@ def made(folder: Path) -> tuple[Path, list[int]]:
 
 
 def measured(folder: Path, native: Path | None = None) -> dict[str, Any]:
-    """Run both commands in turn; kdissect, whose runs are short, twice, after one that warms it up."""
+    """Run both commands in turn; kdissect, whose runs are short, twice, after one that tells its memory."""
     path, ports = made(folder)
     peak = run(kdissect(path, "--quiet"), all_memory=True).peak_mib
     ours = [run(kdissect(path, "--quiet"))]

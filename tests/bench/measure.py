@@ -4,9 +4,9 @@ at once.
 Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
 together. The kernel takes 7 ms to tell that of a process. So it is asked only when their resident sets,
 looked at ten times a second, are larger together than they were when it was asked last, by a hundredth.
-Even so a million exchanges on two processors take 2.8 s, and 2.6 if nobody looks. So what is timed is run
-without `all_memory`, and its memory is measured in a run of its own. One process alone needs no look: the
-kernel tells its largest resident set in the end.
+Even so a million exchanges on two processors take 2.8 s, and 2.6 if nobody looks. So the benchmark times runs
+without `all_memory`, and measures memory in runs of their own. One process alone needs no look: the kernel
+tells its largest resident set in the end.
 
 Processor time is that of all processes, those too that outlive the command for a moment: this process adopts
 them, and waits for them. PySpark's daemon ignores the end of its workers, so the kernel adds their time to

@@ -66,7 +66,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         f"`python -m tests.bench.bench {found.get('words', '--folder DIR')}` makes the captures, this page "
         "and the plots. tshark runs once on captures above 1 GB; all else is the median of "
         f"{found.get('runs', 'several')} runs, if nothing else is said. Memory of kdissect is that of a run "
-        "of its own, which is not timed: who looks at the memory of processes slows them."
+        "of its own, which is not timed: a look at the memory of processes slows them."
     )
     yield ""
     if took := found.get("took"):

@@ -5,9 +5,9 @@
 The capture is `captures/steady.pcapng`, repeated with new ports and times (`synthesis`). The slice is
 about one percent of its time. `editcap -A -B` copies the packets of that time, whoever they belong to, and
 `tshark -Y … -w` those with a display filter of time; `slice --around 0s` copies the packets of the
-connections with an exchange in it. Figures are minima of TURNS turns: elapsed seconds, processor seconds, and
-peak memory of all processes. `--write` writes the table into reports/bench-slice.md. The
-capture takes its size on disk, once.
+connections with an exchange in it. Elapsed and processor seconds are minima of TURNS
+turns, and the peak memory of all processes is that of a run before them. `--write` writes the table into
+reports/bench-slice.md. The capture takes its size on disk, once.
 """
 
 import argparse
@@ -28,8 +28,8 @@ TURNS = 2
 HEAD = """# Slicing
 
 Made by `python -m tests.bench.slice --bytes {bytes} --write`: one percent of the time of a capture of
-{size} ({packets:,} packets), minima of {turns} turns. "Times" is elapsed time beside `analyze`. `editcap` and
-`tshark` know no exchanges: they copy the packets of that time.
+{size} ({packets:,} packets), minima of {turns} turns. Memory is that of a run before them. "Times" is elapsed
+time beside `analyze`. `editcap` and `tshark` know no exchanges: they copy the packets of that time.
 
 | command | elapsed | times | processor | memory |
 | --- | --- | --- | --- | --- |

@@ -1,5 +1,9 @@
 """Short texts that sections share: counts, lists, clients, software, ranges of numbers."""
 
+import ast
+from pathlib import Path
+
+from kdissect import report
 from kdissect.report.wording import (
     AT_THE_END,
     TO_THE_END,
@@ -7,6 +11,7 @@ from kdissect.report.wording import (
     client_id_text,
     client_text,
     counted,
+    for_so_long,
     joined,
     lasting,
     listed,
@@ -78,3 +83,25 @@ def test_a_text_about_the_end_of_the_capture_tells_a_time_once_that_is_over():
     assert with_end(f"refused {UNTIL_THE_END}", "09:00") == "refused until 09:00"
     assert with_end(f"no response {AT_THE_END}", "09:00") == "no response at 09:00"
     assert with_end("froze for 3s", "09:00") == "froze for 3s"
+
+
+def test_what_lasts_longer_than_the_capture_says_so():
+    assert for_so_long(3_000_000_000, True) == "for 3.00s"
+    assert for_so_long(3_000_000_000, False) == f"for 3.00s, {TO_THE_END}"
+
+
+def test_sentences_about_the_end_of_the_capture_have_their_words_from_one_place():
+    """Else an incident that is closed would keep them."""
+    (folder,) = report.__path__
+    written = [
+        (path.name, node.value)
+        for part in ("signals", "incidents")
+        for path in Path(folder, part).glob("*.py")
+        for statement in ast.walk(ast.parse(path.read_text()))
+        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for node in ast.iter_child_nodes(statement)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(written) > 1000
+    ends = ("to the end of the capture", "until the end of the capture", "when the capture end")
+    assert [one for one in written if any(words in one[1] for words in ends)] == []

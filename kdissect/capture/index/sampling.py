@@ -26,7 +26,7 @@ MOST_LOOKS = 16
 LOOK_BYTES = 2 << 20
 ENOUGH_LOOKS = 3  # to distinguish a burst of new connections from a steady stream
 GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of it, without their whole part, spread evenly between 0 and 1 however many there are."""
+"""The fractions of its multiples lie evenly between 0 and 1, however many they are."""
 
 
 @dataclass(frozen=True, slots=True)

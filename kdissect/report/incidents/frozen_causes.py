@@ -14,7 +14,7 @@ from kdissect.report.incidents.one_host import doubts_of_one_host
 from kdissect.report.incidents.slow_server_causes import BUSY_REACTION_NS, SAME_MOMENT_NS
 from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.waiting import waiting_text
-from kdissect.report.wording import TO_THE_END, capitalized, counted, joined, listed
+from kdissect.report.wording import capitalized, counted, for_so_long, joined, listed
 from kdissect.text import format_clock, format_duration
 
 NOT_LET_IN = (
@@ -57,8 +57,7 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         return several
     alone = silent.measures["connections"] == 1 and not silent.measures.get("unknown_requests")
     followed = not silent.measures["own_requests"]
-    lasted = format_duration(silent.measures["silent_ns"])
-    ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, {TO_THE_END}"
+    ending = for_so_long(silent.measures["silent_ns"], silent.end_ns is not None)
     return Diagnosis(
         silent.subject,
         silent.begin_ns,

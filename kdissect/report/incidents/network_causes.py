@@ -8,7 +8,7 @@ large_packets_lost     large packets never arrive, small ones do
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.wording import TO_THE_END, counted, listed
+from kdissect.report.wording import counted, for_so_long, listed
 from kdissect.text import format_clock, format_duration, format_size
 
 CRITICAL, WARNING, NOTE = Severity
@@ -34,8 +34,7 @@ def path_dead(case: Case) -> Diagnosis | None:
         return None  # the server is silent on the only connection that was used, and others pass
     if not silent.measures["repeats"] and _server_fell_silent(case):
         return None
-    lasted = format_duration(silent.measures["silent_ns"])
-    ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, {TO_THE_END}"
+    ending = for_so_long(silent.measures["silent_ns"], silent.end_ns is not None)
     repeats = silent.measures["repeats"]
     again = f", and data was sent again {counted(repeats, 'time')}" if repeats else ""
     return diagnose(

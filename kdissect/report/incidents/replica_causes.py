@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal
-from kdissect.report.wording import TO_THE_END, capitalized, counted, listed
-from kdissect.text import format_clock, format_duration
+from kdissect.report.wording import capitalized, counted, for_so_long, listed
+from kdissect.text import format_clock
 
 CRITICAL, WARNING, NOTE = Severity
 NAMED = 3
@@ -96,8 +96,7 @@ def _leads_no_more(silent: Signal, out_of_sync: Signal) -> Diagnosis:
 
 
 def _lasted(silent: Signal) -> str:
-    ending = "" if silent.end_ns is not None else f", {TO_THE_END}"
-    return f"for {format_duration(silent.measures['silent_ns'])}{ending}"
+    return for_so_long(silent.measures["silent_ns"], silent.end_ns is not None)
 
 
 REPLICA_CAUSES = (

@@ -19,7 +19,7 @@ from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.timeline_tables import TRANSACTION_STEPS
-from kdissect.report.wording import TO_THE_END, client_text, counted, listed
+from kdissect.report.wording import client_text, counted, for_so_long, listed
 from kdissect.text import format_clock, format_duration
 
 Row = dict[str, Any]
@@ -137,14 +137,13 @@ def _open(
             continue
         topics = sorted(facts.written.get(client, ()))
         about = f", which writes {listed(topics, NAMED)}" if topics else ""
-        lasted = format_duration(end - begin)
         held = _held_up(facts, positions, topics, begin, end)
         yield make_signal(
             "transaction_open",
             (SubjectKind.PRODUCER, name),
             (begin, end if is_ended else None),
-            f"The transaction of {name} ({client}{about}) was open from {format_clock(begin)} for "
-            f"{lasted}{'' if is_ended else f', {TO_THE_END}'}{held.words}",
+            f"The transaction of {name} ({client}{about}) was open from {format_clock(begin)} "
+            f"{for_so_long(end - begin, is_ended)}{held.words}",
             measures={"open_ns": end - begin, "usual_ns": usual, "held_up": len(held.clients)},
             clients=[client, *held.clients],
             groups=held.groups,
